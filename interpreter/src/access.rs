@@ -5,9 +5,9 @@ use iced_x86::Register;
 use crate::decode::Decoded;
 use crate::machine::Machine;
 use crate::operand::{OperandKind, Place, number};
-use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::{Parameter, ValueKinds};
 
 impl Machine<'_> {
     /// A general register as a zero-extended operand.

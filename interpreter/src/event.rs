@@ -6,8 +6,8 @@
 //! would weigh more than the test.
 
 use crate::host::Sink;
-use crate::parameter::{Parameter, ValueKinds};
 use crate::word::Word;
+use parameters::{Parameter, ValueKinds};
 
 /// No instruction has more: of a vector of eight words those loaded, overwritten, stored and
 /// written, three operands read, two addresses, four general registers written.

@@ -2,8 +2,8 @@
 
 use iced_x86::Register;
 
-use crate::parameter::Parameter;
 use crate::word::Word;
+use parameters::Parameter;
 
 /// The registers that no argument of the platform's calling convention is passed in, but arguments
 /// of some language's own: Go's, OCaml's, Haskell's, Swift's.

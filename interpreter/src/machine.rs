@@ -7,12 +7,12 @@ use crate::event::Events;
 use crate::host::{Memory, Sink};
 use crate::operand::{OperandKind, Part};
 use crate::overlay::Overlay;
-use crate::parameter::{Parameter, ValueKinds};
 use crate::registers::Registers;
 use crate::rflags::Flags;
 use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::{Parameter, ValueKinds};
 
 /// Numbers of the registers that instructions use implicitly.
 pub(crate) const RAX: usize = 0;

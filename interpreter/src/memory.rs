@@ -3,9 +3,9 @@
 
 use crate::host::{Access, Memory, Sink, Verdict};
 use crate::machine::{Allowed, Machine, check_canonical};
-use crate::parameter::ValueKinds;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::ValueKinds;
 
 impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     /// Loads from a linear address; what cannot be read is unknown.

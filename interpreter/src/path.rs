@@ -5,7 +5,7 @@
 //! that is every instruction of the window.
 
 use crate::host::Sink;
-use crate::parameter::Parameter;
+use parameters::Parameter;
 
 /// The greatest length of a path: directions and destinations together.
 pub const MAX_PATH_LENGTH: usize = 64;

@@ -6,11 +6,11 @@ use crate::code::{Code, Fetched};
 use crate::decode::Decoded;
 use crate::host::{Call, Memory, OTHER_ARGUMENTS, Sink};
 use crate::machine::{Flow, Machine, RCX, RDI, RDX, RSI, check_canonical};
-use crate::parameter::ValueKinds;
 use crate::registers::Registers;
 use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::word::Word;
+use parameters::ValueKinds;
 
 /// Stubs that a call's target is followed through (`jmp` in a procedure linkage table and the
 /// like).

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hotlist::{Coins, Estimates, Sum};
+use selection::{Kinds, Selection};
 
 use crate::rows::{Epoch, Image, Process, Subject};
-use crate::view::Kinds;
 use crate::{Error, Places, StackEnd, bare_parameter, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
@@ -495,6 +495,31 @@ fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
         windows: add(|row| row.windows as f64),
         even: even / (list.events() as f64).max(1.0),
         list,
+    }
+}
+
+impl From<&Selection> for Filter {
+    /// What is asked of whole rows; ranges and kinds are looked at apart.
+    fn from(wanted: &Selection) -> Self {
+        let Selection {
+            since,
+            until,
+            epochs,
+            pids,
+            uids,
+            images,
+            ranges: _,
+            kinds: _,
+        } = wanted.clone();
+        Filter {
+            epochs,
+            pids,
+            uids,
+            since,
+            until,
+            images,
+            ..Filter::default()
+        }
     }
 }
 

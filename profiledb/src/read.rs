@@ -31,7 +31,7 @@ use crate::Error;
 use crate::open::{self, wal_of};
 use crate::profile::{Filter, Outline, Profile, SymbolRow};
 use crate::rollup::Moment;
-use crate::view::Kinds;
+use selection::Kinds;
 
 use builder::Builder;
 use file::Budget;

@@ -33,7 +33,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::rows::Subject;
-use crate::{Error, Filter, Writer, open};
+use selection::Selection;
+
+use crate::{Error, Writer, open};
 use copy::Copy;
 use target::Target;
 
@@ -79,75 +81,6 @@ impl Viewer {
 
     fn is_privileged(self) -> bool {
         self == Viewer::Privileged
-    }
-}
-
-/// What of it is wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// By time, epoch, process, user and image.
-    pub filter: Filter,
-    /// Values, branches and calls by their addresses, calls also by those of the callees; empty
-    /// lets all through. Shares are of all cycles, so these are there anyhow.
-    pub ranges: Vec<Range>,
-    /// By table.
-    pub kinds: Kinds,
-}
-
-/// Instructions of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The image, as in [`Filter::images`].
-    pub image: String,
-    /// The first address.
-    pub start: u64,
-    /// The address behind the last.
-    pub end: u64,
-}
-
-/// Which tables are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kinds {
-    /// `cycles`.
-    pub cycles: bool,
-    /// `hotlist` and `tuple`.
-    pub values: bool,
-    /// `branch`.
-    pub branches: bool,
-    /// `call`.
-    pub calls: bool,
-    /// Call stacks.
-    pub stacks: bool,
-    /// `counter`.
-    pub counters: bool,
-}
-
-impl Kinds {
-    /// No table at all. The privileged get all images and names then.
-    pub fn is_none(self) -> bool {
-        let Kinds {
-            cycles,
-            values,
-            branches,
-            calls,
-            stacks,
-            counters,
-        } = self;
-        !(cycles || values || branches || calls || stacks || counters)
-    }
-}
-
-impl Default for Kinds {
-    /// All of them.
-    fn default() -> Self {
-        Kinds {
-            cycles: true,
-            values: true,
-            branches: true,
-            calls: true,
-            stacks: true,
-            counters: true,
-        }
     }
 }
 

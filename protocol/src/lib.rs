@@ -39,10 +39,8 @@ mod messages;
 
 pub use client::{Client, ClientError, Notice, Received};
 pub use codec::{Decoder, Error, encode};
-pub use messages::{
-    Answer, Control, Digest, Hello, Kinds, MAGIC, Range, Refusal, Reply, Request, Selection,
-    VERSION,
-};
+pub use messages::{Answer, Control, Digest, Hello, MAGIC, Refusal, Reply, Request, VERSION};
+pub use selection::{Kinds, Range, Selection};
 
 /// The longest body of a frame to the service, in bytes.
 pub const MAX_REQUEST: usize = 64 << 10;

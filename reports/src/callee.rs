@@ -42,11 +42,10 @@ impl Live {
     /// What an argument is called: by its position, or where that is not known, by its register.
     pub(crate) fn name(&self, argument: &Argument) -> String {
         match self.convention {
-            Convention::Unknown => {
-                format!("arg.{}", instructions::register_name(argument.register))
-            }
-            _ => format!("arg{}", argument.index),
+            Convention::Unknown => parameters::Parameter::ArgIn(argument.register),
+            _ => parameters::Parameter::Arg(argument.index),
         }
+        .to_string()
     }
 }
 
@@ -173,6 +172,11 @@ pub(crate) fn not_known(functions: usize) -> Option<String> {
     ))
 }
 
+/// Whether a parameter is what a register held that is no argument by the platform's convention.
+fn is_other(parameter: &str) -> bool {
+    matches!(parameter.parse(), Ok(parameters::Parameter::ArgIn(_)))
+}
+
 /// The places of functions at whose calls the collector noted registers that are no arguments by
 /// the platform's convention.
 fn with_others(
@@ -181,7 +185,7 @@ fn with_others(
     targets: &BTreeMap<usize, Place>,
 ) -> BTreeSet<Place> {
     let rows = view.profile.hotlists.iter();
-    let others = rows.filter(|row| row.parameter.starts_with("arg."));
+    let others = rows.filter(|row| is_other(&row.parameter));
     let callees = others.map(|row| canonical.get(&row.pc).copied().unwrap_or(row.pc));
     callees
         .filter_map(|callee| targets.get(&callee).copied())

@@ -6,6 +6,7 @@
 
 use iced_x86::Register;
 use instructions::register_name;
+use parameters::Parameter;
 
 /// A calling convention, as far as integer arguments go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,14 +93,14 @@ impl Convention {
 
 /// The general register that a parameter of a profile is the value of at a call.
 pub(crate) fn register_of(parameter: &str) -> Option<Register> {
-    let at = parameter.strip_prefix("arg")?;
-    if let Some(other) = at.strip_prefix('.') {
-        let others = [RAX, RBX, R10, R11, R12, R13, R14, Register::R15];
-        return others
-            .into_iter()
-            .find(|register| register_name(*register) == other);
+    match parameter.parse().ok()? {
+        Parameter::Arg(number) => PLATFORM.get(usize::from(number)).copied(),
+        Parameter::ArgIn(register) => {
+            let others = [RAX, RBX, R10, R11, R12, R13, R14, Register::R15];
+            others.contains(&register).then_some(register)
+        }
+        _ => None,
     }
-    PLATFORM.get(at.parse::<usize>().ok()?).copied()
 }
 
 /// What a function's name in the symbol table tells of it, in an image that has OCaml code.

@@ -190,14 +190,6 @@ pub(crate) fn load(
 }
 
 fn read(paths: &[PathBuf], filter: &Filter, kinds: Kinds) -> Result<Loaded, ReadError> {
-    let kinds = profiledb::view::Kinds {
-        cycles: kinds.cycles,
-        values: kinds.values,
-        branches: kinds.branches,
-        calls: kinds.calls,
-        stacks: kinds.stacks,
-        counters: kinds.counters,
-    };
     let (profile, left_out) = Profile::load_kinds(paths, filter, kinds)?;
     let left_out = left_out.iter().map(|error| chain(error)).collect();
     Ok(Loaded { profile, left_out })

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, epoch};
 use counters::Counter;
-use profiledb::view::{Limits, Selection, Viewer, write_view};
+use profiledb::view::{Limits, Viewer, write_view};
 use profiledb::{Image, ImageKind, Process, Subject, Writer};
+use protocol::Selection;
 use serde_json::Value;
 
 /// Noon of 2026-05-02 UTC, a day after the fixture's epoch, in nanoseconds.

@@ -26,8 +26,13 @@ const LAYERS: &[Layer] = &[
         pure: true,
     },
     Layer {
-        name: "interpreter",
+        name: "parameters",
         may_use: &["instructions"],
+        pure: true,
+    },
+    Layer {
+        name: "interpreter",
+        may_use: &["instructions", "parameters"],
         pure: true,
     },
     Layer {
@@ -52,12 +57,17 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "profiledb",
-        may_use: &["counters", "hotlist"],
+        may_use: &["counters", "hotlist", "selection"],
         pure: false,
     },
     Layer {
-        name: "protocol",
+        name: "selection",
         may_use: &[],
+        pure: true,
+    },
+    Layer {
+        name: "protocol",
+        may_use: &["selection"],
         pure: false,
     },
     Layer {
@@ -73,6 +83,7 @@ const LAYERS: &[Layer] = &[
             "instructions",
             "interpreter",
             "hotlist",
+            "parameters",
             "profiledb",
             "protocol",
             "symbols",
@@ -87,6 +98,7 @@ const LAYERS: &[Layer] = &[
             "hotlist",
             "instructions",
             "flow",
+            "parameters",
             "protocol",
             "symbols",
         ],
@@ -107,7 +119,14 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "xtask",
         // Days of a service are made with the database's own writer.
-        may_use: &["vcpi-tests", "counters", "profiledb", "hotlist", "symbols"],
+        may_use: &[
+            "vcpi-tests",
+            "counters",
+            "profiledb",
+            "hotlist",
+            "selection",
+            "symbols",
+        ],
         pure: false,
     },
 ];

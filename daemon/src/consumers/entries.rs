@@ -4,6 +4,7 @@
 
 use counters::Loss;
 use hotlist::{Config, Hotlist};
+use parameters::Parameter;
 use profiledb::AT_ENTRY;
 use rustc_hash::FxHashMap;
 
@@ -247,10 +248,11 @@ impl Entries {
 impl Profile {
     /// The name of its parameter.
     pub(crate) fn parameter(&self) -> String {
-        match self.argument {
-            RESULT => format!("{AT_ENTRY}result"),
-            argument => format!("{AT_ENTRY}arg{argument}"),
-        }
+        let parameter = match self.argument {
+            RESULT => Parameter::Result,
+            argument => Parameter::Arg(argument),
+        };
+        format!("{AT_ENTRY}{parameter}")
     }
 
     fn compare(&mut self, first: u64, value: u64) {

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use profiledb::view::Viewer;
-use profiledb::{Epoch, Error, Filter, Subject, Writer};
+use profiledb::{Epoch, Error, Subject, Writer};
+use protocol::Selection;
 
 use crate::consumers::tables::Wanted;
 use crate::machine::kernel::KernelNames;
@@ -183,12 +184,8 @@ impl Answering {
 }
 
 /// What a reader may want of it; `None`: nothing.
-pub(super) fn whose(
-    viewer: Viewer,
-    filter: &Filter,
-    kinds: profiledb::view::Kinds,
-    now: i64,
-) -> Option<Whose> {
+pub(super) fn whose(viewer: Viewer, asked: &Selection, now: i64) -> Option<Whose> {
+    let kinds = asked.kinds;
     let wanted = Wanted {
         cycles: kinds.cycles,
         values: kinds.values,
@@ -197,10 +194,10 @@ pub(super) fn whose(
         stacks: kinds.stacks,
     };
     let is_any = kinds.cycles || kinds.values || kinds.branches || kinds.calls || kinds.stacks;
-    let is_past = filter.until.is_some_and(|until| until < now);
+    let is_past = asked.until.is_some_and(|until| until < now);
     (is_any && !is_past).then(|| Whose {
         viewer,
-        users: filter.uids.clone(),
+        users: asked.uids.clone(),
         wanted,
     })
 }

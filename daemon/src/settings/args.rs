@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
-use interpreter::ValueKinds;
+use parameters::ValueKinds;
 use serde::Deserialize;
 
 use crate::settings::watched::EntriesArg;
@@ -177,9 +177,7 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) ways: u32,
 
-    /// Kinds of values: dest, operands, compare, ea, base, load, old, mem, branch, target, args,
-    /// ret, vector, stride, redundant, syscall, sched; comma-separated.
-    #[arg(long, value_name = "KIND,...", default_value_t)]
+    #[arg(long, value_name = "KIND,...", default_value_t, help = kinds())]
     pub(crate) capture: ValueKinds,
 
     /// Vector registers of samples of user code, which no interrupt shows: auto (of one in four of
@@ -421,6 +419,11 @@ pub(crate) fn document(folder: &Path) -> io::Result<()> {
         generate_to(shell, &mut shown, "vcpid", folder)?;
     }
     clap_mangen::generate_to(whole, folder)
+}
+
+/// The help of the kinds of values.
+fn kinds() -> String {
+    format!("Kinds of values, comma-separated: {}", ValueKinds::NAMES)
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use interpreter::ValueKinds;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+use parameters::ValueKinds;
 use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use interpreter::ValueKinds;
+use parameters::ValueKinds;
 
 use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::watched::EntriesArg;

@@ -7,10 +7,10 @@ use crate::access::part_name;
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RBX, RCX, RDX};
 use crate::operand::Form;
-use crate::parameter::Parameter;
 use crate::rflags::{Flag, Flags};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::Parameter;
 
 type Done = Result<Flow, StopReason>;
 

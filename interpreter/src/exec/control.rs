@@ -5,10 +5,10 @@ use iced_x86::Code;
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RCX, RSP, check_canonical};
 use crate::operand::OperandKind;
-use crate::parameter::Parameter;
 use crate::rflags::Flag;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::Parameter;
 
 type Done = Result<Flow, StopReason>;
 

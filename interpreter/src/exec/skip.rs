@@ -9,11 +9,11 @@ use crate::effects::{Effects, Place, flags_of, pointer};
 use crate::host::Access;
 use crate::machine::{Flow, Machine, RCX, check_canonical};
 use crate::operand::number;
-use crate::parameter::Parameter;
 use crate::stop::StopReason;
 use crate::vector::{HALF, Vector};
 use crate::word::{Width, Word};
 use crate::x87::X87;
+use parameters::Parameter;
 
 /// An instruction of which only the effects are known.
 #[inline(never)]

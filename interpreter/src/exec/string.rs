@@ -5,10 +5,10 @@ use iced_x86::{OpKind, Register};
 use crate::access::part_name;
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine, RAX, RCX, RDI, RSI, check_canonical};
-use crate::parameter::Parameter;
 use crate::rflags::Flag;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::Parameter;
 
 type Done = Result<Flow, StopReason>;
 

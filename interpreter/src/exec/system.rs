@@ -7,9 +7,9 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine, RAX, RCX, RDI, RDX, RSI, check_canonical};
-use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
+use parameters::{Parameter, ValueKinds};
 
 type Done = Result<Flow, StopReason>;
 

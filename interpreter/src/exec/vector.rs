@@ -25,10 +25,10 @@ use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
-use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::vector::{BYTES, HALF, Lane, Vector};
 use crate::word::{Width, Word};
+use parameters::{Parameter, ValueKinds};
 
 type Done = Result<Flow, StopReason>;
 

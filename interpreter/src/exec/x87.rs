@@ -16,10 +16,10 @@ use crate::decode::{Decoded, Handler};
 use crate::extended::convert::{DOUBLE, SINGLE, exact_double, from_integer, widen};
 use crate::extended::{Extended, INEXACT, INVALID, Mode};
 use crate::machine::{Flow, Machine};
-use crate::parameter::{Parameter, ValueKinds};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 use crate::x87::{C0, C1, C2, C3, EXCEPTIONS, STACK_FAULT, SUMMARY, X87, X87Register};
+use parameters::{Parameter, ValueKinds};
 
 type Done = Result<Flow, StopReason>;
 

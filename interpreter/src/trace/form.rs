@@ -8,8 +8,8 @@ use super::kind::{ALIGNED, Kind};
 
 use crate::decode::Decoded;
 use crate::operand::{OperandKind, Part};
-use crate::parameter::ValueKinds;
 use crate::word::Width;
+use parameters::ValueKinds;
 
 /// In place of a register's number: there is none.
 pub(super) const NONE: u8 = 16;

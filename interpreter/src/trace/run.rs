@@ -10,12 +10,12 @@ use crate::exec::shape::Binary;
 use crate::host::{Call, Memory, Sink};
 use crate::machine::{Flow, Machine, RAX, check_canonical};
 use crate::overlay::page_tag;
-use crate::parameter::{Parameter, ValueKinds};
 use crate::rflags::{Flag, Flags};
 use crate::state::WindowState;
 use crate::stop::StopReason;
 use crate::window::{End, Window, call, execute, follow_stubs, go_on};
 use crate::word::{Width, Word};
+use parameters::{Parameter, ValueKinds};
 
 impl Window {
     /// As [`run_on`](Self::run_on), through instructions that windows before it left prepared.

@@ -3,7 +3,7 @@
 use super::form::Op;
 use super::kind::Kind;
 use crate::code::{CODE_BYTES, Code};
-use crate::parameter::ValueKinds;
+use parameters::ValueKinds;
 
 /// Bounded store of prepared instructions, for windows that run through the same code.
 ///

@@ -8,8 +8,8 @@ use super::builder::Builder;
 use super::referred::Referred;
 use super::source::{Slice, Table};
 use crate::profile::Filter;
-use crate::view::Kinds;
 use crate::{Error, from_sql, open};
+use selection::Kinds;
 
 /// What may still be read of a file before it is known to contradict its size.
 #[derive(Clone, Copy)]

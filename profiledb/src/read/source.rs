@@ -11,7 +11,7 @@ use super::referred::Referred;
 use super::size;
 use crate::Error;
 use crate::profile::{Filter, Profile};
-use crate::view::Kinds;
+use selection::Kinds;
 
 /// The tables that have a row for each thing counted in a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, Params, Row, Rows, params};
+use selection::Selection;
 
 use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, PcRow, SubjectOfSource};
 use super::target::Target;
-use super::{Selection, Stop, Viewer};
-use crate::{from_sql, open, to_sql};
+use super::{Stop, Viewer};
+use crate::{Filter, from_sql, open, to_sql};
 
 /// One database on its way into the view.
 pub(super) struct Copy<'a> {
@@ -18,6 +20,8 @@ pub(super) struct Copy<'a> {
     pub(super) view: &'a mut Target,
     pub(super) viewer: Viewer,
     pub(super) selection: &'a Selection,
+    /// What it says of whole rows.
+    pub(super) filter: Rc<Filter>,
     /// It is what the last epoch of the sources before has not saved yet.
     pub(super) is_newest: bool,
     pub(super) flushes: HashMap<i64, FlushOfSource>,
@@ -63,6 +67,7 @@ impl<'a> Copy<'a> {
             view,
             viewer,
             selection,
+            filter: Rc::new(Filter::from(selection)),
             is_newest: false,
             flushes: HashMap::new(),
             cut: None,

@@ -2,6 +2,7 @@
 //! goes there refers to it.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
@@ -103,7 +104,7 @@ pub(super) type PcRow = (i64, i64, Option<Vec<u8>>);
 impl Copy<'_> {
     /// Puts the epochs into the view, and notes which flushes are wanted.
     pub(super) fn epochs(&mut self) -> Result<(), Stop> {
-        let filter = &self.selection.filter;
+        let filter = Rc::clone(&self.filter);
         let mut epochs = Vec::new();
         let mut last = None;
         self.each(
@@ -192,7 +193,7 @@ impl Copy<'_> {
             return Ok(());
         };
         let (id, saved) = (last.id, last.saved);
-        if started != last.started || !self.selection.filter.takes_epoch(id) {
+        if started != last.started || !self.filter.takes_epoch(id) {
             return Ok(());
         }
         self.read_flushes(&HashMap::from([(of_source, id)]))?;
@@ -213,7 +214,7 @@ impl Copy<'_> {
     /// Notes the flushes of these epochs that are wanted, and says when the last of each epoch
     /// ended.
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
-        let filter = &self.selection.filter;
+        let filter = Rc::clone(&self.filter);
         let mut saved: HashMap<i64, i64> = HashMap::new();
         let grain = match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
             true => "grain, replaced",
@@ -253,7 +254,7 @@ impl Copy<'_> {
 
     /// Notes the access tags whose rows go into the view.
     pub(super) fn read_subjects(&mut self) -> Result<(), Stop> {
-        let filter = &self.selection.filter;
+        let filter = Rc::clone(&self.filter);
         self.each(
             "SELECT id, uid, gid, euid, egid, suid, dumpable, capable, kernel
              FROM subject NOT INDEXED",
@@ -283,7 +284,7 @@ impl Copy<'_> {
 
     /// Notes the processes asked for, if not all are.
     pub(super) fn read_pids(&mut self) -> Result<(), Stop> {
-        if self.selection.filter.pids.is_empty() {
+        if self.filter.pids.is_empty() {
             return Ok(());
         }
         let mut wanted = HashSet::new();
@@ -291,7 +292,7 @@ impl Copy<'_> {
             "SELECT id, pid FROM process NOT INDEXED",
             [],
             |copy, row| {
-                if copy.selection.filter.takes_pid(copy.get(row, 1)?) {
+                if copy.filter.takes_pid(copy.get(row, 1)?) {
                     wanted.insert(copy.get(row, 0)?);
                 }
                 Ok(())
@@ -326,7 +327,7 @@ impl Copy<'_> {
                 .map(|range| (range.start, range.end))
                 .collect();
             let image = ImageOfSource {
-                wanted: selection.filter.takes_image(&image),
+                wanted: copy.filter.takes_image(&image),
                 all: selection.ranges.is_empty(),
                 row: image,
                 kind,

@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use profiledb::view::{Limits, Selection, Viewer, write_view_with};
+use profiledb::view::{Limits, Viewer, write_view_with};
 use profiledb::{Apart, Error, Filter, Image, NewHotlist, Places, Profile, Writer};
+use selection::Selection;
 use tempfile::tempdir;
 
 use crate::common::{epoch, fill, library, load, process, program, user};

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use crate::common::{epoch, load, process, program, user};
 use counters::Counter;
 use hotlist::{Config, Draws, Estimate, Estimates, Generator, Hotlist};
-use profiledb::view::{Limits, Selection, Viewer, write_view};
+use profiledb::view::{Limits, Viewer, write_view};
 use profiledb::{Error, Flush, NewHotlist, Writer};
 use proptest::prelude::*;
+use selection::Selection;
 use tempfile::tempdir;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

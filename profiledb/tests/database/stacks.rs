@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::{epoch, library, load, process, program, user};
 use counters::Counter;
-use profiledb::view::{Kinds, Limits, Selection, Viewer, write_view};
+use profiledb::view::{Limits, Viewer, write_view};
 use profiledb::{
     Error, Filter, Image, ImageKind, Places, Profile, StackEnd, Subject, Writer, convert, unpack,
 };
 use rusqlite::Connection;
+use selection::{Kinds, Selection};
 use tempfile::tempdir;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

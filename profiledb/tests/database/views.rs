@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use profiledb::view::{self, Kinds, Limits, Range, Selection, ViewError, Viewer, write_view};
+use profiledb::view::{Limits, ViewError, Viewer, write_view};
 use profiledb::{Error, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer};
+use selection::{Kinds, Range, Selection};
 use tempfile::tempdir;
 
 use crate::common::{database, epoch, process, user};
@@ -327,52 +328,48 @@ fn selections() -> Outcome {
     let dir = tempdir()?;
     let sources = [dir.path().join("a.db")];
     populated(&sources[0])?;
-    let filters = [
-        Filter {
+    let selections = [
+        Selection {
             since: Some(60),
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             until: Some(60),
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             since: Some(500),
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             pids: vec![100, 103],
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             uids: vec![1001],
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             epochs: vec![1],
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             epochs: vec![2],
-            ..Filter::default()
+            ..Selection::default()
         },
-        Filter {
+        Selection {
             images: vec!["bob".to_owned()],
-            ..Filter::default()
+            ..Selection::default()
         },
     ];
-    for filter in filters {
-        let whole = Profile::load(&sources, &filter)?;
-        let selection = Selection {
-            filter,
-            ..Selection::default()
-        };
+    for selection in selections {
+        let whole = Profile::load(&sources, &Filter::from(&selection))?;
         let (view, _, _) = view_of(&sources, Viewer::Privileged, &selection)?;
         assert_eq!(words(&view), words(&whole), "{selection:?}");
         assert_eq!(view.epochs, whole.epochs, "{selection:?}");
         assert_eq!(view.counters, whole.counters, "{selection:?}");
     }
-    let range = |start, end| view::Range {
+    let range = |start, end| Range {
         image: "/bin/alice".to_owned(),
         start,
         end,
@@ -593,10 +590,7 @@ fn sql_in_names() -> Outcome {
     flush.commit()?;
     writer.close()?;
     let selection = Selection {
-        filter: Filter {
-            images: vec![evil.to_owned()],
-            ..Filter::default()
-        },
+        images: vec![evil.to_owned()],
         ..Selection::default()
     };
     let (view, _, _) = view_of(&[source], Viewer::User(1000), &selection)?;

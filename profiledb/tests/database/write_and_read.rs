@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{database, epoch, fill, library, load, process, program, user};
-use profiledb::view::{Limits, Selection, Viewer, write_view};
+use profiledb::view::{Limits, Viewer, write_view};
 use profiledb::{Calls, Directions, Error, Filter, Profile, Writer};
+use selection::Selection;
 use tempfile::tempdir;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use profiledb::rollup::{Limits, RollUps, Step};
-use profiledb::view::{Limits as ViewLimits, Selection, Viewer, write_view};
+use profiledb::view::{Limits as ViewLimits, Viewer, write_view};
 use profiledb::{Directory, Filter, Profile};
+use selection::Selection;
 
 use days::{DAY, Days, Sums, sums};
 
@@ -219,17 +220,14 @@ fn a_view_that_is_cut() {
     Days::default().write(folder.path());
     roll(folder.path(), LATER, &Limits { day: 0, ..ALL }, || {});
     let until = days::BEGIN + 90 * days::MINUTE;
-    let filter = Filter {
+    let selection = Selection {
         until: Some(until),
-        ..Filter::default()
+        ..Selection::default()
     };
+    let filter = Filter::from(&selection);
     let whole = Profile::load(&[folder.path().to_owned()], &filter).unwrap();
     let view = folder.path().join("view");
     std::fs::write(&view, []).unwrap();
-    let selection = Selection {
-        filter: filter.clone(),
-        ..Selection::default()
-    };
     let limits = ViewLimits {
         bytes: 1 << 30,
         until: Instant::now() + Duration::from_secs(600),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use iced_x86::Instruction;
+use parameters::Parameter;
 use profiledb::rows::ImageKind;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -269,10 +270,10 @@ fn rank(parameter: &str) -> u8 {
     if is_destination(parameter) {
         return 0;
     }
-    match parameter {
-        "taken" | "target" | "ret" | "vret" => 1,
-        _ if parameter.starts_with("op") => 3,
-        _ if parameter.starts_with("arg") || parameter.starts_with("varg") => 4,
+    match parameter.parse() {
+        Ok(Parameter::Taken | Parameter::Target | Parameter::Ret | Parameter::VectorRet) => 1,
+        Ok(Parameter::Operand(_)) => 3,
+        Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => 4,
         // Addresses and what lies there.
         _ => 2,
     }

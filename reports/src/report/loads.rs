@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use parameters::Parameter;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
@@ -175,9 +176,9 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
     let mut strides: BTreeMap<usize, Values> = BTreeMap::new();
     let mut lines: BTreeMap<usize, Values> = BTreeMap::new();
     for values in view.values(false) {
-        let of = match values.parameter.as_str() {
-            "stride" => &mut strides,
-            "line" => &mut lines,
+        let of = match values.parameter.parse() {
+            Ok(Parameter::Stride) => &mut strides,
+            Ok(Parameter::Line) => &mut lines,
             _ => continue,
         };
         // Of first events and later ones, those that are more.

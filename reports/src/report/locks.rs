@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use iced_x86::{Mnemonic, OpKind};
+use parameters::Parameter;
 use profiledb::ImageKind;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
@@ -229,10 +230,10 @@ fn futexes(view: &View<'_>) -> Vec<Row> {
         [AtCall::new(), AtCall::new(), AtCall::new()];
     for values in view.values_where(true, Some) {
         let is_wanted = view.wants(values.pc) || values.caller.is_some_and(|pc| view.wants(pc));
-        let of = match values.parameter.as_str() {
-            "syscall" => &mut numbers,
-            "sys0" => &mut addresses,
-            "sys1" => &mut operations,
+        let of = match values.parameter.parse() {
+            Ok(Parameter::Syscall(0)) => &mut numbers,
+            Ok(Parameter::Syscall(1)) => &mut addresses,
+            Ok(Parameter::Syscall(2)) => &mut operations,
             _ => continue,
         };
         if is_wanted {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use parameters::Parameter;
 use protocol::Kinds;
 use serde::Serialize;
 
@@ -37,9 +38,9 @@ enum Kind {
 
 impl Kind {
     fn of(parameter: &str) -> Option<Kind> {
-        match parameter {
-            "reload" => Some(Kind::Load),
-            "silent" => Some(Kind::Store),
+        match parameter.parse() {
+            Ok(Parameter::Reload) => Some(Kind::Load),
+            Ok(Parameter::Silent) => Some(Kind::Store),
             _ => None,
         }
     }

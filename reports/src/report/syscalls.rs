@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use parameters::Parameter;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
@@ -159,9 +160,12 @@ impl Query for Syscalls {
 }
 
 /// Which argument a parameter is.
-fn argument(parameter: &str) -> Option<usize> {
-    let digits = parameter.strip_prefix("sys")?;
-    digits.parse().ok().filter(|number| *number < ARGUMENTS)
+fn argument(parameter: Parameter) -> Option<usize> {
+    let Parameter::Syscall(at) = parameter else {
+        return None;
+    };
+    let number = usize::from(at).checked_sub(1)?;
+    (number < ARGUMENTS).then_some(number)
 }
 
 /// All rows, those seen most first.
@@ -174,9 +178,12 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             continue;
         }
         let place = (values.pc, values.caller);
-        if let Some(number) = argument(&values.parameter) {
+        let Ok(parameter) = values.parameter.parse() else {
+            continue;
+        };
+        if let Some(number) = argument(parameter) {
             arguments.entry(place).or_default().insert(number, values);
-        } else if values.parameter == "syscall" {
+        } else if parameter == Parameter::Syscall(0) {
             numbers.insert(place, values);
         }
     }
@@ -269,7 +276,8 @@ mod tests {
     /// Arguments are told from the number.
     #[test]
     fn parameters() {
-        let of = ["sys0", "sys5", "sys6", "syscall", "arg0"].map(argument);
+        let of = ["sys0", "sys5", "sys6", "syscall", "arg0"];
+        let of = of.map(|name| argument(name.parse().expect("a parameter")));
         assert_eq!(of, [Some(0), Some(5), None, None, None]);
     }
 }

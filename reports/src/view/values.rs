@@ -187,20 +187,27 @@ impl Values {
 
     /// Whether this is what a register held at a call that may pass an argument in it.
     pub(crate) fn is_argument(&self) -> bool {
-        self.parameter.starts_with("arg")
+        matches!(
+            self.parameter.parse(),
+            Ok(parameters::Parameter::Arg(_) | parameters::Parameter::ArgIn(_))
+        )
     }
 
     /// Whether the parameter of a row is what a register held at a call.
     pub(crate) fn names_argument(parameter: &str) -> bool {
         let at_entry = parameter.strip_prefix(profiledb::AT_ENTRY);
         let name = at_entry.unwrap_or(parameter);
-        name.starts_with("arg") || name.starts_with("varg")
+        let parameter = name.parse::<parameters::Parameter>();
+        parameter.is_ok_and(parameters::Parameter::is_argument)
     }
 
     /// The number of the vector register, if this is what it held at a call that may pass an
     /// argument in it.
     pub(crate) fn vector_argument(&self) -> Option<u8> {
-        self.parameter.strip_prefix("varg")?.parse().ok()
+        match self.parameter.parse() {
+            Ok(parameters::Parameter::VectorArg(number)) => Some(number),
+            _ => None,
+        }
     }
 
     /// These values as floating-point numbers of so many bits, if there are numbers of so many.
@@ -242,9 +249,9 @@ impl Values {
 
     /// Where this is what a function returned, if it is.
     pub(crate) fn result(&self) -> Option<dwarf::Place> {
-        match self.parameter.as_str() {
-            "ret" => Some(dwarf::Place::Integer),
-            "vret" => Some(dwarf::Place::Vector),
+        match self.parameter.parse() {
+            Ok(parameters::Parameter::Ret) => Some(dwarf::Place::Integer),
+            Ok(parameters::Parameter::VectorRet) => Some(dwarf::Place::Vector),
             _ => None,
         }
     }

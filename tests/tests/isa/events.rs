@@ -51,9 +51,11 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
             _ => None,
         },
         // Calls are reported by themselves, and pairs are no window's.
-        Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_) | Parameter::Pair(_) => {
-            None
-        }
+        Parameter::Arg(_)
+        | Parameter::ArgIn(_)
+        | Parameter::VectorArg(_)
+        | Parameter::Pair(_)
+        | Parameter::Result => None,
         // So are system calls; the rest are of several instructions.
         Parameter::Stride
         | Parameter::Line

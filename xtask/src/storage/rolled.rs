@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hotlist::Generator;
 use profiledb::rollup::{Limits, RollUps, Step};
-use profiledb::view::Kinds;
 use profiledb::{Directory, Filter, Profile};
+use selection::Kinds;
 
 use super::{days, times};
 

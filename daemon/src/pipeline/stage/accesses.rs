@@ -3,7 +3,7 @@
 //! An instruction may load in several pieces, and an exception may end it behind some of them. So
 //! what is found stands until the instruction is known to be done.
 
-use interpreter::{Parameter, Step, ValueKinds};
+use parameters::{Parameter, Step, ValueKinds};
 use rustc_hash::FxHashMap;
 
 use super::loaded::{Loaded, REACH};

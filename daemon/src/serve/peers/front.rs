@@ -16,7 +16,7 @@ use super::connection::{Connection, Step, Token};
 use super::queue::{Job, Queue};
 use super::relay::Relays;
 use super::users::{Counters, Users};
-use super::views::{Made, selection_of};
+use super::views::Made;
 
 /// What came of a request.
 #[derive(Clone, Debug)]
@@ -210,7 +210,7 @@ impl Front {
                 token,
                 uid: identity.uid,
                 viewer: identity.viewer(),
-                selection: selection_of(selection),
+                selection,
                 stop: Arc::clone(&connection.stop),
             }),
             Request::Control(request) if !identity.may(request) => {

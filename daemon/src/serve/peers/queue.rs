@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use profiledb::view::{Selection, Viewer};
+use profiledb::view::Viewer;
+use protocol::Selection;
 
 use super::Settings;
 use super::connection::Token;
@@ -272,10 +273,7 @@ mod tests {
     /// A job unlike all others.
     fn job(uid: u32, token: u64) -> Job {
         let mut selection = Selection::default();
-        selection
-            .filter
-            .pids
-            .push(u32::try_from(token).expect("is small"));
+        selection.pids.push(u32::try_from(token).expect("is small"));
         Job {
             token: Token(token),
             uid,

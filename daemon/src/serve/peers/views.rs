@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use profiledb::Filter;
 use profiledb::rollup::Moment;
-use profiledb::view::{Kinds, Limits, Range, Selection, ViewError, Viewer, write_view_with};
+use profiledb::view::{Limits, ViewError, Viewer, write_view_with};
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
@@ -125,12 +124,7 @@ impl Worker {
             tracing::debug!(error, directory = %self.directory.display(), "a view cannot be made");
             refusal(Refusal::Failed, failing::words(error))
         };
-        let asked = newest::whose(
-            job.viewer,
-            &job.selection.filter,
-            job.selection.kinds,
-            wall_now(),
-        );
+        let asked = newest::whose(job.viewer, &job.selection, wall_now());
         // Before the files: what is saved meanwhile is in them, and found to be.
         let newest = match asked {
             Some(whose) => self.newest.ask(whose, self.settings.view_bytes, waited),
@@ -226,44 +220,5 @@ pub(super) fn remove_leftovers(directory: &Path) {
             // What cannot be removed is not in the way.
             let _ = fs::remove_file(entry.path());
         }
-    }
-}
-
-/// A reader's words for what it wants, as the database's.
-pub(super) fn selection_of(wanted: protocol::Selection) -> Selection {
-    let protocol::Selection {
-        since,
-        until,
-        epochs,
-        pids,
-        uids,
-        images,
-        ranges,
-        kinds,
-    } = wanted;
-    let range = |range: protocol::Range| Range {
-        image: range.image,
-        start: range.start,
-        end: range.end,
-    };
-    Selection {
-        filter: Filter {
-            epochs,
-            pids,
-            uids,
-            since,
-            until,
-            images,
-            ..Filter::default()
-        },
-        ranges: ranges.into_iter().map(range).collect(),
-        kinds: Kinds {
-            cycles: kinds.cycles,
-            values: kinds.values,
-            branches: kinds.branches,
-            calls: kinds.calls,
-            stacks: kinds.stacks,
-            counters: kinds.counters,
-        },
     }
 }

@@ -137,3 +137,14 @@ fn recording() {
         (Some(77), 5, 256)
     );
 }
+
+/// The explanation of the kinds of values names each of them, in the order of the table.
+#[test]
+fn kinds_are_explained() {
+    let text: String = DEFAULT_TEXT.replace("\n# ", " ");
+    let names = parameters::ValueKinds::NAMES;
+    assert!(
+        text.contains(&format!("Kinds of values: {names}.")),
+        "{text}"
+    );
+}

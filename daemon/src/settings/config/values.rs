@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use interpreter::ValueKinds;
+use parameters::ValueKinds;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 

@@ -5,11 +5,11 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use super::{Done, wait};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
-use crate::parameter::Parameter;
 use crate::stop::StopReason;
 use crate::vector::Vector;
 use crate::word::{Width, Word};
 use crate::x87::X87Register;
+use parameters::Parameter;
 
 /// The exponent and sign of a register that an MMX instruction has written.
 const ONES: u16 = 0xffff;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use parameters::Parameter;
 use serde::{Serialize, Serializer};
 
 use super::pairs::{self, Families, Key};
@@ -257,7 +258,10 @@ impl Category {
 
 /// Whether a parameter is an address whatever its value.
 fn is_address(parameter: &str) -> bool {
-    matches!(parameter, "ea" | "base" | "target")
+    matches!(
+        parameter.parse(),
+        Ok(Parameter::Ea | Parameter::Base | Parameter::Target)
+    )
 }
 
 /// The value whose share differs most beyond chance, and how often chance alone would make the

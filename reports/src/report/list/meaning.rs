@@ -2,6 +2,7 @@
 //! from how a number looks.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use parameters::Parameter;
 
 use crate::values::Class;
 use crate::variables::{Words, character};
@@ -64,7 +65,10 @@ fn is_own_result(instruction: &Instruction, parameter: &str) -> bool {
 
 /// Whether a parameter is something that an instruction reads.
 fn is_operand(parameter: &str) -> bool {
-    parameter.starts_with("op") || ["load", "old"].contains(&parameter)
+    matches!(
+        parameter.parse(),
+        Ok(Parameter::Operand(_) | Parameter::Load | Parameter::Old)
+    )
 }
 
 /// Whether an instruction compares bytes.
