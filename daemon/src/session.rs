@@ -207,7 +207,7 @@ impl Session {
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
                 self.sleep = self.sleep.next(woken, handed, learned);
-                if let Some(age) = self.collector.youngest_asked() {
+                if let Some(age) = self.collector.ask_again() {
                     self.sleep.shorten(age);
                 }
                 if hurries {

@@ -18,7 +18,7 @@ use crate::machine::mapping::{
 };
 use crate::machine::maps::{MAPPING_BYTES, Maps};
 use crate::machine::signals::Signals;
-use crate::machine::vmas::{LookRooms, Vmas};
+use crate::machine::vmas::{LookRooms, MAX_WATCHED, Vmas};
 use crate::system::memory::{Room, of_map};
 use crate::system::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::system::procfs::Credentials;
@@ -168,6 +168,8 @@ pub(crate) struct Loadmap {
     /// Processes that ended, in the order in which they did.
     gone: VecDeque<(u64, Pid)>,
     rooms: Rooms,
+    /// Programs whose mappings are looked at again.
+    watched: Vec<Pid>,
     /// Processes that could not be kept for want of room.
     pub(crate) dropped: u64,
     /// Mappings, likewise.
@@ -193,6 +195,7 @@ impl Loadmap {
             exited: 0,
             gone: VecDeque::new(),
             rooms: Rooms::new(bytes / MAPPING_BYTES),
+            watched: Vec::new(),
             dropped: 0,
             mappings_dropped: 0,
         }
@@ -230,10 +233,28 @@ impl Loadmap {
         self.processes.get_mut(&pid)
     }
 
-    /// When the youngest program was met whose mappings the kernel was asked for since the last
-    /// call.
-    pub(crate) fn take_youngest_asked(&self) -> Option<u64> {
-        self.rooms.looks.take_youngest()
+    /// Looks again at the mappings of the programs that samples asked about of late, and says when
+    /// the youngest of these was met. A recording that is written down has the answers to samples
+    /// alone: what replays it has no other looks.
+    pub(crate) fn look_again(&mut self) -> Option<u64> {
+        for pid in self.rooms.looks.take_asked() {
+            if self.watched.len() < MAX_WATCHED && !self.watched.contains(&pid) {
+                self.watched.push(pid);
+            }
+        }
+        let looks = matches!(self.host, Host::Live);
+        let mut youngest = None;
+        self.watched.retain(|pid| {
+            let Some(process) = self.processes.get_mut(pid) else {
+                return false;
+            };
+            let lives = process.vmas.look_again(looks);
+            if lives {
+                youngest = youngest.max(Some(process.vmas.met()));
+            }
+            lives
+        });
+        youngest
     }
 
     /// The process with this pid, and who is asked about it.

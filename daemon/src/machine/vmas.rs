@@ -5,13 +5,16 @@
 //! answer is good for all samples that were taken before the question: what is mapped then, and was
 //! not mapped meanwhile by a record, was mapped at the sample. So a process whose samples are
 //! looked at many at a time is asked once for each mapping that its windows touch.
+//!
+//! Of a program that has ended nothing can be asked, and samples come late. So what a program was
+//! asked about is asked again from time to time while it lives, whether samples came or not: what
+//! is not known of it in the end is a small part of its life.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sampler::{Pid, Vma};
 use serde::{Deserialize, Serialize};
@@ -47,8 +50,11 @@ pub(crate) struct Vmas {
     pid: Pid,
     /// `/proc/PID/maps`: it stands for the address space that it was opened for.
     maps: Option<File>,
-    /// When the program was met.
+    /// When the program was met, when a sample was the reason of a look, and when all that is known
+    /// was looked at again.
     met: u64,
+    asked: u64,
+    again: u64,
     /// How often a sample's stack was not found; of a process that is gone nothing can be learned
     /// any more.
     strangers: u8,
@@ -64,8 +70,8 @@ pub(crate) struct Vmas {
 pub(crate) struct LookRooms {
     looks: Room,
     files: Room,
-    /// When the youngest program was met that was looked at since this was asked; 0: none.
-    youngest: Arc<AtomicU64>,
+    /// Processes that samples asked about since they were taken; at most [`MAX_WATCHED`].
+    asked: Arc<Mutex<Vec<Pid>>>,
 }
 
 impl LookRooms {
@@ -73,15 +79,20 @@ impl LookRooms {
         Self {
             looks: Room::new(MAX_ALL_KNOWN),
             files: Room::new(MAX_FILES),
-            youngest: Arc::default(),
+            asked: Arc::default(),
         }
     }
 
-    /// When the youngest program was met that was looked at since the last call, in nanoseconds of
-    /// the samples' clock.
-    pub(crate) fn take_youngest(&self) -> Option<u64> {
-        let met = self.youngest.swap(0, Ordering::Relaxed);
-        (met > 0).then_some(met)
+    /// Processes that samples asked about since the last call.
+    pub(crate) fn take_asked(&self) -> Vec<Pid> {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn ask(&self, pid: Pid) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() < MAX_WATCHED && !asked.contains(&pid) {
+            asked.push(pid);
+        }
     }
 }
 
@@ -94,6 +105,15 @@ const MAX_FILES: usize = 256;
 const READING_PART: u64 = 20;
 /// Bytes of all mappings that are read: some hundred thousand of them.
 const MAX_BYTES: usize = 8 << 20;
+/// Programs that are looked at again.
+pub(crate) const MAX_WATCHED: usize = 64;
+/// A program is looked at again after one part of so many of its age, at as many mappings at most.
+const AGES: u64 = 16;
+const MAX_AGAIN: usize = 64;
+/// It is left alone when no sample has asked for as long, in nanoseconds, and for one part of so
+/// many of its age.
+const IDLE: u64 = 2_000_000_000;
+const IDLE_PART: u64 = 4;
 /// So often a process is looked for.
 const MAX_STRANGERS: u8 = 16;
 const PAGE: u64 = 4096;
@@ -104,6 +124,8 @@ impl Vmas {
             pid,
             maps: None,
             met: sampler::clock_now(),
+            asked: 0,
+            again: 0,
             strangers: 0,
             known: BTreeMap::new(),
             next_reading: 0,
@@ -176,13 +198,46 @@ impl Vmas {
                 opened.inspect(|_| self.rooms.files.take(1))?
             }
         };
-        self.rooms.youngest.fetch_max(self.met, Ordering::Relaxed);
+        self.asked = sampler::clock_now();
+        self.rooms.ask(self.pid);
         let look = self.look_in(&file, address);
         match self.rooms.files.is_full() {
             true => self.rooms.files.leave(1),
             false => self.maps = Some(file),
         }
         look
+    }
+
+    /// When the program was met, in nanoseconds of the samples' clock.
+    pub(crate) fn met(&self) -> u64 {
+        self.met
+    }
+
+    /// Looks again at all that is known of the program, if it is time to and `looks` says so. False
+    /// if it is gone, or no sample has asked about it for long.
+    pub(crate) fn look_again(&mut self, looks: bool) -> bool {
+        let now = sampler::clock_now();
+        let age = now.saturating_sub(self.met);
+        let idle = now.saturating_sub(self.asked);
+        if self.strangers >= MAX_STRANGERS || idle > IDLE.max(age / IDLE_PART) {
+            return false;
+        }
+        if !looks || now.saturating_sub(self.again) < age / AGES {
+            return true;
+        }
+        let Some(file) = self.maps.take() else {
+            return true;
+        };
+        self.again = now;
+        let starts: Vec<u64> = self.known.keys().copied().take(MAX_AGAIN).collect();
+        for start in starts {
+            let Some((region, looked)) = self.look_in(&file, start) else {
+                break;
+            };
+            self.keep(region, looked);
+        }
+        self.maps = Some(file);
+        self.strangers < MAX_STRANGERS
     }
 
     fn look_in(&mut self, file: &File, address: u64) -> Option<Look> {

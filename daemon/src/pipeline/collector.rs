@@ -272,10 +272,10 @@ impl Collector {
         self.updates.as_ref().map_or(0, HandlerUpdates::met)
     }
 
-    /// How long the youngest program has been known whose mappings the kernel was asked for since
-    /// the last call. When it ends, nobody can be asked any more.
-    pub(crate) fn youngest_asked(&self) -> Option<Duration> {
-        let met = self.loadmap.take_youngest_asked()?;
+    /// Asks the kernel again for the mappings of programs that samples asked about of late, and says
+    /// how long the youngest of these has been known. When it ends, nobody can be asked any more.
+    pub(crate) fn ask_again(&mut self) -> Option<Duration> {
+        let met = self.loadmap.look_again()?;
         let age = sampler::clock_now().saturating_sub(met);
         Some(Duration::from_nanos(age))
     }
