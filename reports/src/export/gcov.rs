@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{ArgMatches, Args};
+use flow::Exit;
 
 use super::Export;
 use super::profgen::count;
@@ -122,6 +123,15 @@ fn distance(frame: &Frame) -> Option<u32> {
         .then(|| frame.line.wrapping_sub(frame.declared).wrapping_shl(16))
 }
 
+/// A name without what the compiler puts behind those of copies. It leaves that out of all names
+/// that it reads; two that were alike then would hide each other.
+fn original(name: &str) -> &str {
+    match name.split_once('.') {
+        Some((original, _)) if !original.is_empty() => original,
+        _ => name,
+    }
+}
+
 impl Source {
     /// The counts of a program; `None`: there is no debug information.
     fn of(program: &Program) -> Option<Source> {
@@ -144,25 +154,38 @@ impl Source {
             at.extend(instructions.into_iter().map(|address| (address, *count)));
         }
         let addresses: Vec<u64> = at.iter().map(|(address, _)| *address).collect();
-        let chains = look_up(&addresses);
+        let calls = function.code.calls.iter();
+        let calls = calls.filter(|call| call.to.is_none()).map(|call| call.at);
+        let blocks = function.code.blocks.iter();
+        let jumps = blocks.filter(|block| block.exit == Exit::Indirect);
+        let indirect: BTreeSet<u64> = calls.chain(jumps.map(|block| block.last)).collect();
         // Instructions of one line are in several blocks: the line ran as often as that which ran
         // most.
         let mut most: BTreeMap<Vec<(Rc<str>, u32)>, Place> = BTreeMap::new();
-        for ((address, count), chain) in at.iter().zip(&chains) {
-            let step = |frame: &Frame| Some((frame.name.clone(), distance(frame)?));
-            let steps: Option<Vec<_>> = chain.iter().rev().map(step).collect();
+        for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
+            let step = |frame: &Frame| {
+                let name = match original(&frame.name) {
+                    cut if cut.len() < frame.name.len() => Rc::from(cut),
+                    _ => frame.name.clone(),
+                };
+                Some((name, distance(frame)?))
+            };
+            let steps: Option<Vec<_>> = position.frames.iter().rev().map(step).collect();
             let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
                 continue;
             };
             let place = most.entry(steps).or_default();
             place.count = place.count.max(*count);
-            let targets = program.evidence.targets.get(address).into_iter().flatten();
+            let targets = program.evidence.targets.get(address);
+            let targets = targets.filter(|_| indirect.contains(address));
+            let targets = targets.into_iter().flatten();
             let elsewhere = program.evidence.elsewhere.get(address);
             let sum = targets.clone().map(|(_, weight)| weight).sum::<f64>()
                 + elsewhere.copied().unwrap_or(0.0);
             for (target, weight) in targets {
                 // A jump within the function calls nobody.
                 if let Some(name) = program.name_at(*target).filter(|_| sum > 0.0) {
+                    let name = original(&name).to_owned();
                     *place.targets.entry(name).or_default() += count * weight / sum;
                 }
             }

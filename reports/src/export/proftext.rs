@@ -10,6 +10,7 @@
 
 mod edges;
 mod skeleton;
+mod tally;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -19,12 +20,12 @@ use clap::{ArgMatches, Args};
 use protocol::Kinds;
 
 use self::skeleton::{Function, Spot};
+use self::tally::Tally;
 use super::Export;
 use super::profgen::count;
 use super::program::positions::{Frame, LookUp, positions};
 use super::program::{CODE, Counted, Program, options};
 use crate::failure::Failure;
-use crate::render::{counted, percent};
 use crate::report::sizes_at;
 use crate::view::View;
 
@@ -83,19 +84,13 @@ struct Seen {
     sizes: BTreeMap<usize, BTreeMap<u64, f64>>,
 }
 
-/// What became of the skeleton's functions.
+/// How often a copy of a place's code ran.
 #[derive(Debug, Default)]
-struct Tally {
-    written: usize,
-    unseen: usize,
-    steps: usize,
-    broken: usize,
-    large: usize,
-    targets: usize,
-    sizes: usize,
-    /// Counts of blocks in all, and of those whose place the recorded build has.
-    all: f64,
-    known: f64,
+struct Ran {
+    /// In blocks that are no parts of an unrolled loop.
+    blocks: BTreeMap<usize, f64>,
+    /// In an unrolled loop, all copies of its body together.
+    unrolled: f64,
 }
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
@@ -271,11 +266,13 @@ impl Seen {
             );
         }
         let addresses: Vec<u64> = at.iter().map(|(address, ..)| *address).collect();
-        let chains = look_up(&addresses);
+        let positions = look_up(&addresses);
         // Each copy that was inlined, by the calls around it, has its own code of a place, in one
         // block or, where code was duplicated, in several.
-        let mut copies: BTreeMap<(usize, &[Frame]), BTreeMap<usize, f64>> = BTreeMap::new();
-        for ((address, block, count), chain) in at.iter().zip(&chains) {
+        let mut copies: BTreeMap<(usize, &[Frame]), Ran> = BTreeMap::new();
+        for ((address, block, count), position) in at.iter().zip(&positions) {
+            let chain = &position.frames;
+            let all = count * f64::from(position.copies);
             let spots: Vec<Spot> = chain
                 .iter()
                 .map(|frame| Spot {
@@ -290,8 +287,15 @@ impl Seen {
                 let (Some(place), Some(outer)) = (place, outer) else {
                     continue;
                 };
-                let blocks = copies.entry((place, outer)).or_default();
-                blocks.insert(*block, *count);
+                let ran = copies.entry((place, outer)).or_default();
+                match position.copies {
+                    // The copies of a loop's body run equally often, in one block or several.
+                    2.. => ran.unrolled = ran.unrolled.max(all),
+                    _ => {
+                        ran.blocks.insert(*block, all);
+                    }
+                }
+                // Calls of each copy are told by its own instruction.
                 self.call(program, *address, place, *count);
                 if let Some(shares) = sizes.get(address) {
                     let sums = self.sizes.entry(place).or_default();
@@ -301,9 +305,9 @@ impl Seen {
                 }
             }
         }
-        for ((place, _), blocks) in copies {
-            if let Some(ran) = self.ran.get_mut(place) {
-                *ran.get_or_insert(0.0) += blocks.values().sum::<f64>();
+        for ((place, _), ran) in copies {
+            if let Some(sum) = self.ran.get_mut(place) {
+                *sum.get_or_insert(0.0) += ran.unrolled + ran.blocks.values().sum::<f64>();
             }
         }
     }
@@ -459,37 +463,6 @@ fn values(
                 let _ = writeln!(text, "{value}:{count}");
             }
         }
-    }
-}
-
-impl Tally {
-    fn coverage(&self) -> String {
-        let mut said = format!(
-            "counters of {}, targets of {} and sizes at {}; {:.0} % of what ran is in blocks whose \
-             counts are known, others follow from them",
-            counted(self.written as u64, "function"),
-            counted(self.targets as u64, "indirect call"),
-            counted(self.sizes as u64, "copy").replace("copys", "copies"),
-            percent(self.known, self.all),
-        );
-        for (left_out, why) in [
-            (self.unseen, "without samples or a line in common"),
-            (
-                self.steps,
-                "with counters of selections, for want of -pgo-instr-select=false",
-            ),
-            (self.broken, "that cannot be read"),
-            (self.large, "with too many blocks"),
-        ] {
-            if left_out > 0 {
-                let _ = write!(
-                    said,
-                    "; left out {} {why}",
-                    counted(left_out as u64, "function")
-                );
-            }
-        }
-        said
     }
 }
 

@@ -59,6 +59,8 @@ struct Laid<'p> {
     blocks: Vec<u32>,
     /// Bytes of these blocks.
     size: u64,
+    /// Whether all of its blocks ran.
+    is_whole: bool,
 }
 
 /// The functions that the file is about, and what is left out.
@@ -214,8 +216,8 @@ impl<'p> Layout<'p> {
         for name in rest.filter(|name| !name.is_empty() && !known.contains(name)) {
             let _ = writeln!(text, "{name}");
         }
-        for name in names {
-            let _ = writeln!(text, "{name}.cold");
+        for one in self.laid.iter().filter(|one| !one.is_whole) {
+            let _ = writeln!(text, "{}.cold", one.function.name);
         }
         text
     }
@@ -286,11 +288,21 @@ fn laid<'p>(function: &'p Counted, mapped: &Mapped) -> Option<Laid<'p>> {
             })
         })
         .collect();
+    let mut ways: BTreeMap<usize, u32> = BTreeMap::new();
+    for ((from, _), weight) in &arcs {
+        if *weight > 0.0 {
+            *ways.entry(*from).or_default() += 1;
+        }
+    }
     let arcs = arcs.into_iter().filter_map(|((from, to), weight)| {
+        let by = match ways.get(&from) {
+            Some(1) => layout::ONLY_WAY,
+            _ => 1.0,
+        };
         Some(Arc {
             from: *place.get(&from)?,
             to: *place.get(&to)?,
-            weight,
+            weight: weight * by,
         })
     });
     let order = layout::blocks(&nodes, arcs.collect());
@@ -301,6 +313,7 @@ fn laid<'p>(function: &'p Counted, mapped: &Mapped) -> Option<Laid<'p>> {
     Some(Laid {
         function,
         blocks: numbers.collect(),
+        is_whole: hot.len() == blocks.len(),
         size: nodes.iter().map(|node| node.size).sum(),
     })
 }

@@ -170,6 +170,11 @@ fn flow(
         let entry = [0];
         let next = if next.is_empty() { &entry[..] } else { next };
         for to in next {
+            // Where there is one way alone, nothing is to be shared.
+            if ways == 1 {
+                network.add(goes, 2 * to, ENDLESS, 0);
+                continue;
+            }
             if let Some(ran) = even.and_then(|even| even.get(block)) {
                 network.add(goes, 2 * to, ran / ways, 0);
             }

@@ -190,7 +190,7 @@ impl<'t> Open<'t> {
                     // A function that was inlined before has no counters yet: they are all its own.
                     self.name = name;
                     self.hash = of(1).unwrap_or(0).cast_unsigned();
-                    self.counters = small(2).unwrap_or(0);
+                    self.counters = self.counters.max(small(2).unwrap_or(0));
                     match (kind, small(3)) {
                         ("increment", Some(counter)) => block.counters.push(counter),
                         _ => self.has_steps = true,

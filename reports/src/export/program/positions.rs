@@ -27,13 +27,23 @@ pub(crate) struct Frame {
     pub(crate) column: u32,
 }
 
+/// Where the source has the code of an address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Position {
+    /// The functions that it is in, the innermost first: the last one is not inlined. Nothing where
+    /// debug information does not know it.
+    pub(crate) frames: Vec<Frame>,
+    /// How often the loop around it was unrolled, as far as LLVM says so: each execution stands for
+    /// so many.
+    pub(crate) copies: u32,
+}
+
 /// Lines of declarations that were looked up, by unit and entry. Units that lie in files of their
 /// own all begin at 0, and differ in their ids.
 type Declared = HashMap<(Option<DebugInfoOffset>, Option<DwoId>, UnitOffset), u32>;
 
-/// Looks up the functions that addresses are in, the innermost first: the last one is not inlined.
-/// Nothing of an address that debug information does not know.
-pub(crate) type LookUp<'l> = dyn FnMut(&[u64]) -> Vec<Vec<Frame>> + 'l;
+/// Looks up the positions of addresses.
+pub(crate) type LookUp<'l> = dyn FnMut(&[u64]) -> Vec<Position> + 'l;
 
 /// What `work` makes of the positions that it looks up. `None`: there are none to read, or the
 /// debug information is broken.
@@ -42,16 +52,17 @@ pub(crate) fn positions<T>(elf: &Elf, work: impl FnOnce(&mut LookUp<'_>) -> T) -
         let store = Store::default();
         let split = Split::new(&store, elf.path());
         let sections = Sections::of(elf);
+        let unrolled = unrolled(&sections.dwarf());
         let context = addr2line::Context::from_dwarf(sections.dwarf()).ok()?;
         let mut declared = Declared::new();
         let mut names: HashMap<String, Rc<str>> = HashMap::new();
         let mut look_up = |addresses: &[u64]| {
-            let mut of =
-                |address: &u64| chain(&context, &split, *address, &mut declared, &mut names);
-            addresses
-                .iter()
-                .map(|address| of(address).unwrap_or_default())
-                .collect()
+            let of = |address: &u64| Position {
+                frames: chain(&context, &split, *address, &mut declared, &mut names)
+                    .unwrap_or_default(),
+                copies: copies(&unrolled, *address),
+            };
+            addresses.iter().map(of).collect()
         };
         Some(work(&mut look_up))
     };
@@ -113,4 +124,82 @@ fn chain<'a>(
         });
     }
     Some(chain)
+}
+
+/// Code of loops that were unrolled: first address, first address behind it, how often.
+type Unrolled = Vec<(u64, u64, u32)>;
+
+/// The code of loops that were unrolled, by address. LLVM says so in the second part of a row's
+/// discriminator.
+fn unrolled(dwarf: &gimli::Dwarf<Slice<'_>>) -> Unrolled {
+    let mut found = Unrolled::new();
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        let Some(program) = unit.line_program else {
+            continue;
+        };
+        let mut rows = program.rows();
+        let mut open: Option<(u64, u32)> = None;
+        while let Ok(Some((_, row))) = rows.next_row() {
+            if let Some((start, copies)) = open.take().filter(|(start, _)| *start < row.address()) {
+                found.push((start, row.address(), copies));
+            }
+            let copies = factor(row.discriminator());
+            if copies > 1 && !row.end_sequence() {
+                open = Some((row.address(), copies));
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn copies(unrolled: &Unrolled, address: u64) -> u32 {
+    let behind = unrolled.partition_point(|(start, ..)| *start <= address);
+    let last = behind.checked_sub(1).and_then(|last| unrolled.get(last));
+    last.map_or(
+        1,
+        |(_, end, copies)| if address < *end { *copies } else { 1 },
+    )
+}
+
+/// How many copies of a row's code LLVM made, by its discriminator: three parts, each of which is a
+/// bit that is set for 0, or 7 or 14 bits (the documentation of `DILocation`).
+fn factor(discriminator: u64) -> u32 {
+    let behind = match discriminator {
+        none if none & 1 != 0 => none >> 1,
+        long if long & 0x40 != 0 => long >> 14,
+        short => short >> 7,
+    };
+    if behind & 1 != 0 {
+        return 1;
+    }
+    let bits = behind >> 1;
+    let factor = match bits & 0x20 {
+        0 => bits & 0x1f,
+        _ => bits >> 1 & 0xfe0 | bits & 0x1f,
+    };
+    u32::try_from(factor).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second part of a discriminator is told, whatever is in the first one.
+    #[test]
+    fn factors() {
+        // No discriminator; a base alone; bases of 0, one and two bytes with a factor behind.
+        assert_eq!(factor(0), 1);
+        assert_eq!(factor(2 << 1), 1);
+        assert_eq!(factor(4 << 2 | 1), 4);
+        assert_eq!(factor(2 << 1 | 4 << 8), 4);
+        assert_eq!(factor(0x40 | 3 << 8 | 2 << 1 | 8 << 15), 8);
+        assert_eq!(factor(1 | 1 << 1), 1);
+        // A factor of two bytes.
+        assert_eq!(factor(0x61 << 2 | 1), 33);
+    }
 }
