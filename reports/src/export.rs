@@ -9,12 +9,15 @@ mod bolt;
 mod callgrind;
 mod firefox;
 mod folded;
+mod gcov;
 mod gopgo;
 mod otlp;
 pub(crate) mod output;
 pub(crate) mod pprof;
 pub(crate) mod profgen;
+mod proftext;
 mod program;
+mod propeller;
 mod speedscope;
 pub(crate) mod stacks;
 pub(crate) mod table;
@@ -44,6 +47,9 @@ const ALL: &[Export] = &[
     profgen::EXPORT,
     bolt::EXPORT,
     gopgo::EXPORT,
+    proftext::EXPORT,
+    propeller::EXPORT,
+    gcov::EXPORT,
 ];
 
 /// A form that profiles are exported in.

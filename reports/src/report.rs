@@ -19,6 +19,8 @@ mod syscalls;
 mod targets;
 mod top;
 
+pub(crate) use copies::sizes_at;
+
 use clap::Subcommand;
 use serde::{Serialize, Serializer};
 

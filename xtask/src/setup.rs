@@ -88,16 +88,16 @@ const TOOLS: &[Tool] = &[
     tool("llvm-22", Evidence::Program("llvm-profgen-22"), Need::Test),
     tool("lld-22", Evidence::Program("ld.lld-22"), Need::Test),
     tool("bolt-22", Evidence::Program("llvm-bolt-22"), Need::Test),
+    tool(
+        "libclang-rt-22-dev",
+        Evidence::File("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.profile-x86_64.a"),
+        Need::Test,
+    ),
     tool("git", Evidence::Program("git"), Need::Yield),
     tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
     tool("tcc", Evidence::Program("tcc"), Need::Yield),
     tool("povray", Evidence::Program("povray"), Need::Yield),
     tool("tcl", Evidence::Program("tclsh"), Need::Yield),
-    tool(
-        "libclang-rt-22-dev",
-        Evidence::File("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.profile-x86_64.a"),
-        Need::Yield,
-    ),
     tool(
         "qemu-system-x86",
         Evidence::Program("qemu-system-x86_64"),

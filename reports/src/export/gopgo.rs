@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args as _};
 
 use super::pprof::values::Arguments;
 use super::pprof::{packed, profile};
-use super::program::{LEAST, Options, more, options};
+use super::program::{LEAST, Options, more, of_build, options};
 use super::stacks::Stacks;
 use super::{Export, STACKS};
 use crate::failure::Failure;
@@ -44,6 +44,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     }
     let lines = first_lines(view, &stacks);
     if lines.is_empty() {
+        of_build(view, &name)?;
         return Err(Failure::Nothing(format!(
             "{name}: no function's first line is known, which the compiler counts from: build it \
              without -ldflags=-w, by Go 1.21 or newer, and record that"

@@ -1,15 +1,19 @@
 //! A program as exports for optimisers see it: its file, what was seen of its code, and how often
 //! the code of each function ran.
 
+pub(super) mod positions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use flow::{Counts, Evidence, Exit, Function};
+use iced_x86::{Decoder, DecoderOptions, Instruction};
 use profiledb::rows::{Image, ImageKind};
 use protocol::Kinds;
 use symbols::{Binary, Functions, Room, content_id, debug_file};
 
+use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::guard::fenced;
 use crate::images;
@@ -41,6 +45,8 @@ pub(crate) struct Options {
 /// A function of the program.
 #[derive(Debug)]
 pub(crate) struct Counted {
+    /// Its name as the linker knows it.
+    pub(crate) name: String,
     /// Its blocks.
     pub(crate) code: Function,
     /// How often they ran.
@@ -58,12 +64,16 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// What is in it.
     pub(crate) binary: Binary,
+    /// The names of all of its functions.
+    names: Functions,
     /// What was seen of its code.
     pub(crate) evidence: Evidence,
     /// The functions that anything was seen of, by address.
     pub(crate) functions: Vec<Counted>,
     /// Interrupts in it.
     pub(crate) samples: f64,
+    /// The profile's images that are this file.
+    pub(crate) images: BTreeSet<usize>,
 }
 
 /// The options of an export, as the command line has them.
@@ -145,7 +155,9 @@ impl Program {
                 counted(LEAST, "sample"),
             )));
         }
-        let functions = functions(&path, &binary, &evidence, &room);
+        let nothing = || unusable(&path, "its symbols cannot be read");
+        let names = names(&path, &binary, &room).ok_or_else(nothing)?;
+        let functions = functions(&names, &binary, &evidence);
         if functions.is_empty() {
             let why = "nothing of its functions is in this profile";
             return Err(Failure::Nothing(format!("{}: {why}", path.display())));
@@ -153,9 +165,11 @@ impl Program {
         Ok(Program {
             path,
             binary,
+            names,
             evidence,
             functions,
             samples,
+            images,
         })
     }
 
@@ -210,6 +224,38 @@ impl Program {
         said
     }
 
+    /// The name of the function that begins at an address, as the linker knows it.
+    pub(crate) fn name_at(&self, address: u64) -> Option<String> {
+        let found = fenced(|| self.names.find(&self.binary, address)).flatten()?;
+        (found.start == address && !found.name.is_empty()).then_some(found.name)
+    }
+
+    /// The addresses of the instructions from one address up to another.
+    pub(crate) fn instructions(&self, start: u64, end: u64) -> Vec<u64> {
+        let code = code(&self.binary, start, end);
+        let mut decoder = Decoder::with_ip(64, &code, start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut all = Vec::new();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if !instruction.is_invalid() {
+                all.push(instruction.ip());
+            }
+        }
+        all
+    }
+
+    /// The file with the program's debug information: itself, or its debug file.
+    pub(crate) fn debug(&self) -> Option<Elf> {
+        let room = Room::new(MAX_TOTAL);
+        if self.has_section(&[".debug_info", ".zdebug_info"]) {
+            return Elf::open(&self.path, &room).ok();
+        }
+        let found = fenced(|| debug_file(&self.binary, &self.path, &room)).flatten();
+        let (path, debug) = found?;
+        Some(Elf::at(path, debug)).filter(|debug| debug.has_section(".debug_info"))
+    }
+
     /// Whether it was written in Rust, as far as its symbols tell.
     pub(crate) fn is_rust(&self) -> bool {
         use object::{Object as _, ObjectSymbol as _};
@@ -255,6 +301,18 @@ fn file(view: &View<'_>, name: &str) -> Result<PathBuf, Failure> {
             let paths = paths.join(", ");
             Err(Failure::Usage(format!("--image {name}: which of {paths}?")))
         }
+    }
+}
+
+/// Whether the file that a name means is the build that was profiled, as far as it can be read.
+///
+/// # Errors
+/// If it is another one; the builds are named.
+pub(super) fn of_build(view: &View<'_>, name: &str) -> Result<(), Failure> {
+    let path = file(view, name)?;
+    match fenced(|| Binary::open(&path, &Room::new(MAX_TOTAL))) {
+        Some(Ok(binary)) => images_of(view, &path, &binary).map(drop),
+        _ => Ok(()),
     }
 }
 
@@ -322,14 +380,16 @@ fn evidence(view: &View<'_>, images: &BTreeSet<usize>) -> Evidence {
     evidence
 }
 
-/// The functions around all that was seen, with their counts.
-fn functions(path: &Path, binary: &Binary, evidence: &Evidence, room: &Room) -> Vec<Counted> {
+/// The names of a program's functions.
+fn names(path: &Path, binary: &Binary, room: &Room) -> Option<Functions> {
     let debug = fenced(|| debug_file(binary, path, room)).flatten();
     let debug = debug.map(|(_, debug)| debug);
-    let Some(names) = fenced(|| Functions::new(binary, debug.as_ref())) else {
-        return Vec::new();
-    };
-    let mut bounds: BTreeMap<u64, u64> = BTreeMap::new();
+    fenced(|| Functions::new(binary, debug.as_ref()))
+}
+
+/// The functions around all that was seen, with their counts.
+fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Counted> {
+    let mut bounds: BTreeMap<u64, (u64, String)> = BTreeMap::new();
     let places: BTreeSet<u64> = evidence.places().collect();
     let mut end = 0;
     for address in places {
@@ -339,15 +399,16 @@ fn functions(path: &Path, binary: &Binary, evidence: &Evidence, room: &Room) -> 
         let found = fenced(|| names.find(binary, address)).flatten();
         if let Some(found) = found.filter(|found| found.end > address) {
             end = found.end;
-            bounds.insert(found.start, found.end);
+            bounds.insert(found.start, (found.end, found.name));
         }
     }
-    let functions = bounds.into_iter().map(|(start, end)| {
+    let functions = bounds.into_iter().map(|(start, (end, name))| {
         let inside = evidence.targets.range(start..end);
         let entered = inside.flat_map(|(_, targets)| targets.keys().copied());
         let code = Function::decode(&code(binary, start, end), start, &entered.collect());
         let counts = Counts::of(&code, evidence, flow::Options::default());
         Counted {
+            name,
             code,
             counts,
             samples: evidence.samples_in(start, end),

@@ -256,6 +256,22 @@ pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
     places.into_iter().filter_map(row).collect()
 }
 
+/// Sizes of what is copied, set or compared, by the call's PC: each with its share of all.
+pub(crate) fn sizes_at(view: &View<'_>) -> Vec<(usize, Vec<(u64, f64)>)> {
+    /// The functions whose sizes compilers look at.
+    const KNOWN: [&str; 5] = ["bcmp", "memcmp", "memcpy", "memmove", "memset"];
+    let rows = rows(view).into_iter();
+    let rows = rows.filter(|row| KNOWN.contains(&row.function));
+    rows.filter_map(|row| {
+        let of_executions = |profile: &&Profile| profile.0.base.is_of_executions();
+        let profile = row.sizes.iter().find(of_executions).or(row.sizes.first())?;
+        let shares = profile.0.shares.iter();
+        let shares = shares.map(|share| (share.value, share.percent / 100.0));
+        Some((row.site?, shares.collect()))
+    })
+    .collect()
+}
+
 /// The entries of functions that have a size.
 fn entries(view: &View<'_>) -> BTreeMap<usize, Kind> {
     let mut called_as: BTreeMap<usize, BTreeSet<Kind>> = BTreeMap::new();

@@ -140,8 +140,12 @@ fn builds() {
     let mut other = BUILD_ID;
     other[7] ^= 0xff;
     std::fs::write(program.path("prog"), elf(&other)).expect("writes");
-    for kind in ["profgen", "bolt"] {
-        let output = program.run(&["export", kind, "--image", "./prog", "-o", "out"]);
+    let skeleton = ["--skeleton", "prog"];
+    let kinds = ["profgen", "bolt", "propeller", "gcov", "proftext", "gopgo"];
+    for kind in kinds {
+        let words = ["export", kind, "--image", "./prog", "-o", "out"];
+        let more = skeleton.get(..if kind == "proftext" { 2 } else { 0 });
+        let output = program.run(&[&words[..], more.unwrap_or_default()].concat());
         assert_eq!(output.status.code(), Some(1));
         let said = errors(&output);
         let both = said.contains("abcd0102030405f9") && said.contains("abcd010203040506");
@@ -163,6 +167,49 @@ fn no_program() {
     assert_ne!(absent.status.code(), Some(0));
     assert!(absent.stdout.is_empty());
 }
+
+/// What an export cannot do without is named, with the flags that bring it, and nothing is written.
+#[test]
+fn wanting() {
+    let program = Program::with_samples(10_000);
+    std::fs::write(program.path("empty.ll"), "; nothing\n").expect("writes");
+    std::fs::write(program.path("one.ll"), SKELETON).expect("writes");
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["propeller"], 1, "clang -O2 -fbasic-block-address-map"),
+        (&["gcov"], 1, "build it with -O2 -g, and record that"),
+        (&["gcov", "--gcc", "16"], 2, "16"),
+        (&["proftext"], 2, "--skeleton"),
+        (
+            &["proftext", "--skeleton", "empty.ll"],
+            3,
+            "-ir-dump-directory=FOLDER",
+        ),
+        (
+            &["proftext", "--skeleton", "one.ll"],
+            1,
+            "-fdebug-info-for-profiling",
+        ),
+    ];
+    for (words, status, why) in cases {
+        let words = [&["export"], words, &["--image", "prog", "-o", "out"]].concat();
+        let output = program.run(&words);
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.contains(why), "{words:?}: {said}");
+        assert!(!program.path("out").exists());
+    }
+}
+
+/// A function as a compiler prints it that would instrument it.
+const SKELETON: &str = "
+@__profn_f = private constant [1 x i8] c\"f\"
+define void @f() !dbg !1 {
+  call void @llvm.instrprof.increment(ptr @__profn_f, i64 -5, i32 1, i32 0), !dbg !2
+  ret void, !dbg !2
+}
+!1 = distinct !DISubprogram(name: \"f\")
+!2 = !DILocation(line: 1, column: 1, scope: !1)
+";
 
 /// Go counts lines from where functions are declared: a program that does not tell is refused, and
 /// nothing is written.

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod counts;
+mod exports;
 mod languages;
 mod stale;
 mod steps;
@@ -51,7 +52,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 14] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -77,6 +78,26 @@ fn main() -> ExitCode {
         (
             "rustc takes the profile by mangled names, and calls through traits directly",
             languages::rust,
+        ),
+        (
+            "counters for instrumented builds' readers overlap with those of an instrumented run",
+            exports::counters,
+        ),
+        (
+            "clang makes special cases of sizes of copies that were seen",
+            exports::copies,
+        ),
+        (
+            "skeletons of something else are refused",
+            exports::other_skeleton,
+        ),
+        (
+            "clang and lld take the layout by blocks, and the program stays right",
+            exports::propeller,
+        ),
+        (
+            "gcc takes the counts of lines, promotes calls, and the program stays right",
+            exports::gcov,
         ),
         (
             "profiles of an older build fit where the code did not change",
@@ -220,6 +241,7 @@ fn missing() -> Option<String> {
         "clang",
         "ld.lld",
         "llvm-profgen",
+        "llvm-profdata",
         "llvm-objcopy",
         "perf2bolt",
         "llvm-bolt",

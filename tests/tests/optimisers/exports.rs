@@ -1,0 +1,324 @@
+//! Exports with places of the source or numbers of blocks: for an instrumented build's readers, for
+//! Propeller's, and for GCC.
+
+use std::collections::BTreeMap;
+
+use libtest_mimic::Failed;
+use vcpi_tests::programs::root;
+
+use crate::common::{ensure, text};
+use crate::trial::{TestResult, done};
+use crate::{FEW_ROUNDS, Recorded, found, missing, skipped, tool};
+
+/// Rounds of `fixtures/optimised.c`, and of `fixtures/copied.c`: some seconds.
+const ROUNDS: &str = "2500";
+const COPIES: &str = "100000";
+
+/// Least overlap of counters with those of an instrumented run inside functions, in percent.
+const OVERLAP: f64 = 84.0;
+
+fn fixture(name: &str) -> String {
+    let path = root().join("tests/fixtures").join(name);
+    path.display().to_string()
+}
+
+fn linker() -> String {
+    let linker = found(&tool("ld.lld")).unwrap_or_default();
+    format!("--ld-path={}", linker.display())
+}
+
+fn same(of: &Recorded, one: &str, other: &str) -> Result<(), Failed> {
+    ensure(of.result(one)? == of.result(other)?, || {
+        format!("{one} prints something else than {other}")
+    })
+}
+
+/// The counters of a profile, by function and hash.
+fn counters_of(of: &Recorded, profile: &str) -> Result<BTreeMap<String, Vec<f64>>, Failed> {
+    let words = ["merge", "--text", "-o", "text", profile];
+    of.run(tool("llvm-profdata"), &words)?;
+    let text = std::fs::read_to_string(of.path("text"))?;
+    let records = text.split("\n\n").filter_map(|record| {
+        let mut lines = record.lines().filter(|line| !line.starts_with(['#', ':']));
+        let name = format!("{} {}", lines.next()?, lines.next()?);
+        let number: usize = lines.next()?.parse().ok()?;
+        let counters = lines.take(number).map(|line| line.parse::<f64>().ok());
+        Some((name, counters.collect::<Option<_>>()?))
+    });
+    Ok(records.collect())
+}
+
+/// The overlap of counters inside functions, in percent. A function weighs what it ran.
+fn overlap(exact: &BTreeMap<String, Vec<f64>>, found: &BTreeMap<String, Vec<f64>>) -> f64 {
+    let sum = |counters: &[f64]| counters.iter().sum::<f64>();
+    let all: f64 = exact.values().map(|counters| sum(counters)).sum();
+    let shared = exact.iter().filter_map(|(name, exact)| {
+        let found = found.get(name).filter(|found| sum(found) > 0.0)?;
+        let parts = exact.iter().zip(found);
+        let parts = parts.map(|(one, other)| (one / sum(exact)).min(other / sum(found)));
+        Some(sum(exact) / all * parts.sum::<f64>())
+    });
+    100.0 * shared.sum::<f64>()
+}
+
+/// Builds a program, records it, exports counters for what the compiler would instrument, and
+/// builds with them: what the compiler says is promoted, and the overlap with the counters of an
+/// instrumented run.
+fn instrumented(source: &str, rounds: &str, promoted: &[&str]) -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let source = fixture(source);
+    let linker = linker();
+    let flags = [
+        "-O2",
+        "-g1",
+        "-fdebug-info-for-profiling",
+        "-fno-pie",
+        "-no-pie",
+        "-Wl,--build-id",
+        "-mllvm",
+        "-pgo-instr-select=false",
+        &linker,
+    ];
+    let compile = |name: &str, more: &[&str]| {
+        let words = [&flags[..], &["-o", name, &source], more].concat();
+        of.run(tool("clang"), &words)
+    };
+    compile("opt", &[])?;
+    of.record(rounds)?;
+    let dump = [
+        "-fprofile-generate",
+        "-mllvm",
+        "-print-after=pgo-instr-gen,ctx-instr-gen",
+        "-mllvm",
+        "-ir-dump-directory=skeleton",
+    ];
+    compile("exact", &dump)?;
+    let words = [
+        "export",
+        "proftext",
+        "-i",
+        "opt.db",
+        "--image",
+        "./opt",
+        "--skeleton",
+        "skeleton",
+        "-o",
+        "opt.proftext",
+    ];
+    let said = text(&of.vcpi(&words)?);
+    let profdata = tool("llvm-profdata");
+    of.run(&profdata, &["merge", "-o", "ours", "opt.proftext"])?;
+    let remarks = [
+        "-fprofile-use=ours",
+        "-Rpass=pgo-icall-prom|pgo-memop-opt",
+        "-Werror=profile-instr-out-of-date",
+    ];
+    let remarks = text(&compile("better", &remarks)?);
+    for promoted in promoted {
+        ensure(remarks.lines().any(|line| line.contains(promoted)), || {
+            format!("no {promoted}: {remarks}\n{said}")
+        })?;
+    }
+    same(&of, "better", "opt")?;
+    let mut exact = of.command(of.path("exact"));
+    exact.env("LLVM_PROFILE_FILE", "exact.profraw");
+    let output = exact.arg(FEW_ROUNDS).output()?;
+    ensure(output.status.success(), || text(&output))?;
+    of.run(&profdata, &["merge", "-o", "theirs", "exact.profraw"])?;
+    let told = text(&of.run(&profdata, &["overlap", "theirs", "ours"])?);
+    let inside = overlap(&counters_of(&of, "theirs")?, &counters_of(&of, "ours")?);
+    println!("{said}{told}overlap inside functions: {inside:.1} %");
+    ensure(inside >= OVERLAP, || {
+        format!("overlap inside functions: {inside:.1} %: {told}{said}")
+    })?;
+    done()
+}
+
+/// Counters of code that was recorded are nearly those of an instrumented run, and the compiler
+/// promotes what is mostly called.
+pub(crate) fn counters() -> TestResult {
+    let promoted = [
+        "Promote indirect call to upwards",
+        "Promote indirect call to doubled",
+    ];
+    instrumented("optimised.c", ROUNDS, &promoted)
+}
+
+/// Sizes of copies and targets of calls reach the compiler by their places: it makes a special case
+/// of the size, and a direct call.
+pub(crate) fn copies() -> TestResult {
+    let promoted = ["optimized memcpy", "Promote indirect call to often"];
+    instrumented("copied.c", COPIES, &promoted)
+}
+
+/// A skeleton without functions, or of another program, is refused, and no file is left.
+pub(crate) fn other_skeleton() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let flags = ["-O2", "-g1", "-Wl,--build-id", "-o", "opt"];
+    let source = fixture("copied.c");
+    of.run(tool("clang"), &[&flags[..], &[&source]].concat())?;
+    of.record("20000")?;
+    std::fs::create_dir(of.path("empty"))?;
+    let other = "define void @other() !dbg !1 {\n  call void @llvm.instrprof.increment(ptr \
+                 @__profn_other, i64 7, i32 1, i32 0), !dbg !2\n  ret void, !dbg !2\n}\n\
+                 @__profn_other = private constant [5 x i8] c\"other\"\n\
+                 !1 = distinct !DISubprogram(name: \"other\")\n\
+                 !2 = !DILocation(line: 1, column: 1, scope: !1)\n";
+    std::fs::write(of.path("other.ll"), other)?;
+    for (skeleton, status, why) in [
+        ("empty", 3, "there is no instrumented function in it"),
+        ("absent", 3, "No such file"),
+        ("other.ll", 1, "none of its functions that ran is in"),
+    ] {
+        let mut command = of.command(&of.programs.vcpi);
+        command.args([
+            "export", "proftext", "-i", "opt.db", "--image", "./opt", "--few",
+        ]);
+        let output = command
+            .args(["--skeleton", skeleton, "-o", "out"])
+            .output()?;
+        let refused = output.status.code() == Some(status) && !of.path("out").exists();
+        ensure(refused && text(&output).contains(why), || {
+            format!("{skeleton}: {}", text(&output))
+        })?;
+    }
+    done()
+}
+
+/// clang takes the list of blocks and lld the order of functions: what did not run goes behind all
+/// that did, and the program stays right.
+pub(crate) fn propeller() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let source = fixture("optimised.c");
+    let linker = linker();
+    let compile = |name: &str, more: &[&str]| {
+        let flags = [
+            "-O2",
+            "-g1",
+            "-funique-internal-linkage-names",
+            "-Wl,--build-id",
+            &linker,
+        ];
+        let words = [&flags[..], &["-o", name, &source], more].concat();
+        of.run(tool("clang"), &words)
+    };
+    compile("opt", &["-fbasic-block-address-map"])?;
+    of.record(ROUNDS)?;
+    let export = |more: &[&str]| {
+        let words = ["export", "propeller", "-i", "opt.db", "--image", "./opt"];
+        of.vcpi(&[&words[..], more].concat())
+    };
+    let said = text(&export(&["-o", "list"])?);
+    ensure(said.contains("are laid out anew"), || said.clone())?;
+    export(&["--order", "-o", "order"])?;
+    let list = std::fs::read_to_string(of.path("list"))?;
+    let of_scan = list.lines().skip_while(|line| !line.starts_with("f scan."));
+    let of_scan = of_scan.take(2).collect::<Vec<_>>().join(" ");
+    ensure(
+        list.starts_with("v1\n") && of_scan.contains(" c 0 "),
+        || list.clone(),
+    )?;
+    let words = [
+        "-fbasic-block-sections=list=list",
+        "-Wl,--symbol-ordering-file=order",
+        "-Werror",
+    ];
+    let built = compile("laid", &words)?;
+    println!("{said}{}", text(&built));
+    same(&of, "laid", "opt")?;
+    let symbols = text(&of.run("nm", &["-n", "laid"])?);
+    let place = |name: &str| {
+        symbols.lines().position(|line| {
+            let symbol = line.rsplit(' ').next().unwrap_or_default();
+            symbol.starts_with("scan.") && symbol.ends_with(".cold") == (name == "cold")
+        })
+    };
+    let (hot, cold) = (place("hot"), place("cold"));
+    ensure(hot.is_some() && cold > hot, || symbols.clone())?;
+    // Without the section there is nothing to export.
+    compile("opt", &[])?;
+    of.record("200")?;
+    let mut command = of.command(&of.programs.vcpi);
+    let words = [
+        "export",
+        "propeller",
+        "-i",
+        "opt.db",
+        "--image",
+        "./opt",
+        "--few",
+    ];
+    let output = command.args(words).args(["-o", "none"]).output()?;
+    let refused = output.status.code() == Some(1) && !of.path("none").exists();
+    ensure(
+        refused && text(&output).contains("-fbasic-block-address-map"),
+        || text(&output),
+    )?;
+    done()
+}
+
+/// GCC takes the counts of lines, and calls directly what is mostly called; the program stays
+/// right.
+pub(crate) fn gcov() -> TestResult {
+    let Some(version) = gcc_version() else {
+        return Ok(libtest_mimic::Completion::ignored_with(
+            "there is no gcc of version 12 to 14",
+        ));
+    };
+    let of = Recorded::empty()?;
+    let source = fixture("optimised.c");
+    let compile = |name: &str, more: &[&str]| {
+        let flags = ["-O2", "-g", "-Wl,--build-id"];
+        let words = [&flags[..], &["-o", name, &source], more].concat();
+        of.run("gcc", &words)
+    };
+    compile("opt", &[])?;
+    of.record(ROUNDS)?;
+    let words = [
+        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
+    ];
+    let said = text(&of.vcpi(&words)?);
+    ensure(said.contains("lines are known of"), || said.clone())?;
+    let words = ["-fauto-profile=opt.afdo", "-fopt-info-optimized"];
+    let remarks = text(&compile("better", &words)?);
+    let promoted = |line: &str| line.contains("direct call") && line.contains("upwards");
+    ensure(remarks.lines().any(promoted), || remarks.clone())?;
+    println!("{said}");
+    same(&of, "better", "opt")?;
+    // Lines are told by debug information alone.
+    of.run("gcc", &["-O2", "-Wl,--build-id", "-o", "opt", &source])?;
+    of.record("200")?;
+    let mut command = of.command(&of.programs.vcpi);
+    let words = [
+        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--few",
+    ];
+    let output = command.args(words).args(["-o", "none"]).output()?;
+    let refused = output.status.code() == Some(1) && !of.path("none").exists();
+    ensure(
+        refused && text(&output).contains("no line of its source"),
+        || text(&output),
+    )?;
+    done()
+}
+
+/// The major version of GCC, if it is one that is known.
+fn gcc_version() -> Option<String> {
+    let output = std::process::Command::new("gcc")
+        .arg("-dumpversion")
+        .output()
+        .ok()?;
+    let version = String::from_utf8(output.stdout).ok()?;
+    let major = version.trim().split('.').next()?.to_owned();
+    ["12", "13", "14"]
+        .contains(&major.as_str())
+        .then_some(major)
+}
