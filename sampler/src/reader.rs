@@ -23,6 +23,10 @@ const BUFFER_TIMEOUT: Duration = Duration::from_millis(512);
 /// of it waits for all that has come from all CPUs until then.
 const SOON: Duration = Duration::from_millis(40);
 
+/// How long a buffer's reader waits when there was something to learn of a program: it goes on to
+/// code that nothing is known of yet. Then twice as long each time, up to what is usual.
+const AFTER_URGENT: Duration = Duration::from_millis(32);
+
 /// A mapping of code is as urgent as that many records: its file may be gone soon.
 const CODE_IS_URGENT: u64 = 16;
 
@@ -55,6 +59,8 @@ pub(crate) struct Reader {
     /// Nothing had come until then.
     is_quiet: bool,
     drained_at: Instant,
+    /// How long it waits next.
+    patience: Duration,
     /// Intervals drawn since the last batch.
     drawn: Vec<u64>,
     scratch: Vec<u8>,
@@ -83,6 +89,7 @@ impl Reader {
             is_awake: false,
             is_quiet: false,
             drained_at: Instant::now(),
+            patience: AFTER_URGENT,
             drawn,
             scratch: Vec::new(),
             stats: Stats::default(),
@@ -143,7 +150,7 @@ impl Reader {
     /// How long it may still wait.
     pub(crate) fn time_left(&self, now: Instant) -> Duration {
         let timeout = match self.sources.buffer {
-            Some(_) => BUFFER_TIMEOUT,
+            Some(_) => self.patience,
             None => RING_TIMEOUT,
         };
         (self.drained_at + timeout).saturating_duration_since(now)
@@ -241,6 +248,10 @@ impl Reader {
         }
         batch.intervals = std::mem::take(&mut self.drawn);
         self.is_quiet = batch.is_empty();
+        self.patience = match batch.has_much_urgent() {
+            true => AFTER_URGENT,
+            false => (self.patience * 2).min(BUFFER_TIMEOUT),
+        };
         self.stats.records += batch.records.len() as u64;
         self.stats.malformed += batch.malformed;
         self.stats.inherited += batch.inherited;

@@ -24,9 +24,6 @@ const STOP: u64 = u64::MAX;
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
 
-/// A batch is urgent when more than one record in so many is.
-const ONE_IN: u64 = 8;
-
 /// Some readers for one thread.
 pub(crate) struct Readers {
     readers: Vec<Reader>,
@@ -159,7 +156,7 @@ impl Reading {
                     continue;
                 }
                 let batch = reader.drain(buffer.as_ref(), now, stopping);
-                urgent |= ONE_IN * batch.urgent > batch.records.len() as u64;
+                urgent |= batch.has_much_urgent();
                 match &mut quiet {
                     _ if !batch.is_empty() => reader.send(batch)?,
                     None => quiet = Some((number, batch)),

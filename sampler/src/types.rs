@@ -441,6 +441,11 @@ impl Batch {
         self
     }
 
+    /// Whether more than one record in eight is urgent.
+    pub(crate) fn has_much_urgent(&self) -> bool {
+        self.urgent * 8 > self.records.len() as u64
+    }
+
     /// Whether it says no more than up to when its CPU is drained.
     pub fn is_empty(&self) -> bool {
         let Self {
