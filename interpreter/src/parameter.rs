@@ -55,8 +55,11 @@ pub enum Parameter {
     /// The lowest 64 bits of vector argument `i` of a call; reported like [`Arg`](Self::Arg).
     VectorArg(u8),
     /// What a general register that the instruction wrote held a few instructions later, as a
-    /// breakpoint showed it. For hosts that set breakpoints: a window reports none.
+    /// breakpoint showed it, or right behind it, as a step did. For hosts that have the processor
+    /// show it: a window reports none.
     Pair(Register),
+    /// A word of another register that the instruction wrote, likewise.
+    PairWord(Register, u8),
     /// How far the instruction's first load is from that of its last execution in the window,
     /// wrapping. For hosts that hear of loads: a window reports none.
     Stride,
@@ -121,7 +124,7 @@ impl Parameter {
             Self::Ret => ValueKinds::RET,
             Self::Operand(_) => ValueKinds::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
-            Self::Pair(_) => ValueKinds::NONE,
+            Self::Pair(_) | Self::PairWord(..) => ValueKinds::NONE,
             Self::Stride | Self::Line => ValueKinds::STRIDE,
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
@@ -154,6 +157,9 @@ impl fmt::Display for Parameter {
             Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
             Self::Pair(register) => write!(f, "pair.{}", register_name(register)),
+            Self::PairWord(register, i) => {
+                write!(f, "pair.{}.u64[{i}]", register_name(register))
+            }
             Self::Stride => f.write_str("stride"),
             Self::Line => f.write_str("line"),
             Self::Reload => f.write_str("reload"),
@@ -335,6 +341,7 @@ mod tests {
             (Parameter::Arg(5), "arg5"),
             (Parameter::ArgIn(Register::RAX), "arg.rax"),
             (Parameter::Pair(Register::R8L), "pair.r8b"),
+            (Parameter::PairWord(Register::ST0, 1), "pair.st0.u64[1]"),
             (Parameter::Syscall(0), "syscall"),
             (Parameter::Syscall(1), "sys0"),
         ];

@@ -268,6 +268,7 @@ mod tests {
             ("pair.r10", 64),
             ("pair.r10d", 32),
             ("pair.al", 8),
+            ("pair.xmm3.u64[1]", 64),
             ("ret", 64),
             ("reload", 64),
             ("sys0", 64),
