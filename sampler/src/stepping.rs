@@ -153,8 +153,7 @@ pub struct Visit {
     pub steps: Vec<Stepped>,
     /// Why there are not more, if it was not the end of the block.
     pub end: Option<Hitch>,
-    /// How long the thread stood, in nanoseconds, without what it spent in a system call that was
-    /// left to itself.
+    /// How long the thread stood, in nanoseconds, without its system call.
     pub stood: u64,
 }
 

@@ -41,6 +41,8 @@ struct Traced<'a> {
     mask: Option<u64>,
     /// What is delivered when it goes on.
     signal: i32,
+    /// How long it was in system calls.
+    called: Duration,
 }
 
 /// Why a thread is not stepped on.
@@ -96,6 +98,7 @@ pub(super) fn visit(
         memory,
         mask: None,
         signal: 0,
+        called: Duration::ZERO,
     };
     let stands = match change {
         None => return Err(Hitch::NoStop),
@@ -149,7 +152,8 @@ pub(super) fn visit(
         }
         End::Runs(hitch) => Some(hitch),
     };
-    visit.stood = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let stood = begun.elapsed().saturating_sub(traced.called);
+    visit.stood = u64::try_from(stood.as_nanos()).unwrap_or(u64::MAX);
     Ok(visit)
 }
 
@@ -342,6 +346,13 @@ impl Traced<'_> {
 
     /// A system call, from before it to behind it. One that waits is left alone: this thread ends.
     fn call(&mut self) -> Result<(), End> {
+        let begun = Instant::now();
+        let came = self.pass_call();
+        self.called = begun.elapsed();
+        came
+    }
+
+    fn pass_call(&mut self) -> Result<(), End> {
         for _ in ["entry", "end"] {
             trace::resume(self.tid, Go::ToCall, 0).map_err(|_| End::Runs(Hitch::Gone))?;
             let until = Instant::now() + RETURNS;

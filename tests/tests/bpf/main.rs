@@ -150,6 +150,11 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         stepped::exec,
     ),
     (
+        "threads that are not stepped",
+        Clock::CpuClock,
+        stepped::refusals,
+    ),
+    (
         "collectors that are killed leave nobody stepped",
         Clock::CpuClock,
         stepped::kills,

@@ -3,7 +3,8 @@
 //! `VCPI_TEST_KILLS=50` kills so many collectors instead of ten.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -168,6 +169,99 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
     }
     println!("    {kills} collectors were killed");
     target.0.kill()?;
+    Ok(Completion::Completed)
+}
+
+/// A process that steps, as a recording has it.
+struct Stepper(Kept);
+
+impl Stepper {
+    /// With the rights of this user, if it is not to be root.
+    fn start(bench: &Bench, uid: Option<u32>) -> Result<Self, Failed> {
+        let mut command = Command::new(&bench.programs.vcpid);
+        command
+            .arg("__step")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid);
+        }
+        Ok(Self(Kept(command.spawn()?)))
+    }
+
+    /// What it says of the only thread of a process: whether it was stopped, and the number of the
+    /// reason if not.
+    fn ask(&mut self, pid: u32) -> Result<(bool, u8), Failed> {
+        let number = |mut number: u32| {
+            let mut bytes = Vec::new();
+            while number >= 0x80 {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+            bytes
+        };
+        let ask = [number(pid), number(pid)].concat();
+        let (to, from) = (self.0.0.stdin.as_mut(), self.0.0.stdout.as_mut());
+        let (to, from) = (to.ok_or("no input")?, from.ok_or("no output")?);
+        to.write_all(&(ask.len() as u32).to_le_bytes())?;
+        to.write_all(&ask)?;
+        let mut len = [0; 4];
+        from.read_exact(&mut len)?;
+        let mut answer = vec![0; u32::from_le_bytes(len) as usize];
+        from.read_exact(&mut answer)?;
+        match *answer.as_slice() {
+            [0, ..] => Ok((true, 0)),
+            [1, reason, ..] => Ok((false, reason)),
+            _ => Err("no answer".into()),
+        }
+    }
+}
+
+/// Numbers of reasons why a thread is left alone.
+const OWN: u8 = 0;
+const TRACED: u8 = 1;
+const NOT_ALLOWED: u8 = 2;
+const GONE: u8 = 3;
+const WAITS: u8 = 4;
+/// A user without any rights.
+const NOBODY: u32 = 65_534;
+
+/// Left alone are: who asks, threads that wait, that others trace, that the user may not trace, that
+/// have ended. Who has asked for all that can still have a thread stopped.
+pub(crate) fn refusals(bench: &Bench) -> Result<Completion, Failed> {
+    let start =
+        |arguments: &[&str]| Ok::<_, Failed>(Kept(Command::new("sh").args(arguments).spawn()?));
+    let busy = start(&["-c", "while :; do :; done"])?;
+    let traced = start(&["-c", "while :; do :; done"])?;
+    let waiting = start(&["-c", "kill -STOP $$"])?;
+    let mut ended = start(&["-c", "true"])?;
+    ended.0.wait()?;
+    let traced_pid = nix::unistd::Pid::from_raw(traced.0.id() as i32);
+    nix::sys::ptrace::seize(traced_pid, nix::sys::ptrace::Options::empty())?;
+    let stopped = nix::unistd::Pid::from_raw(waiting.0.id() as i32);
+    nix::sys::wait::waitpid(stopped, Some(nix::sys::wait::WaitPidFlag::WUNTRACED))?;
+    let mut stepper = Stepper::start(bench, None)?;
+    for (pid, reason) in [
+        (std::process::id(), OWN),
+        (traced.0.id(), TRACED),
+        (ended.0.id(), GONE),
+        (waiting.0.id(), WAITS),
+    ] {
+        let answer = stepper.ask(pid)?;
+        if answer != (false, reason) {
+            return Err(format!("{answer:?} for reason {reason}").into());
+        }
+    }
+    let answer = Stepper::start(bench, Some(NOBODY))?.ask(busy.0.id())?;
+    if answer != (false, NOT_ALLOWED) {
+        return Err(format!("nobody was told {answer:?}").into());
+    }
+    // Where processors are few it may have none for a while.
+    let mut answers = (0..100).map(|_| stepper.ask(busy.0.id()));
+    if !answers.any(|answer| matches!(answer, Ok((true, _)))) {
+        return Err("a thread that runs was never stopped".into());
+    }
     Ok(Completion::Completed)
 }
 

@@ -263,7 +263,10 @@ impl Collector {
         let (state, traces) = (&mut self.state, &mut self.traces);
         let mut without_block = 0;
         let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut stage);
-        if !kernel && let Some(steps) = &mut self.steps {
+        if !kernel
+            && !secret
+            && let Some(steps) = &mut self.steps
+        {
             steps::draw(steps, sample, process_id);
         }
         if !kernel

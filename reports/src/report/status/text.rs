@@ -86,6 +86,46 @@ const MEANINGS: [(Group, &str, &str); 15] = [
         "signalled",
         "attempts: a signal was delivered while they were set",
     ),
+    (
+        Group::Steps,
+        "not_allowed",
+        "the kernel does not let this user trace the thread: see kernel.yama.ptrace_scope",
+    ),
+    (
+        Group::Steps,
+        "traced",
+        "a debugger traces the thread, which has the right of way",
+    ),
+    (
+        Group::Steps,
+        "waits",
+        "the thread waited in the kernel, where it is not interrupted",
+    ),
+    (
+        Group::Steps,
+        "in_system_call",
+        "the thread was in a system call, which began anew or was over",
+    ),
+    (
+        Group::Steps,
+        "cut_short",
+        "the thread was in a system call that may have ended with EINTR by this",
+    ),
+    (
+        Group::Steps,
+        "no_stop",
+        "the thread did not stop within 20 ms: it waited for a processor, say",
+    ),
+    (
+        Group::Steps,
+        "signalled",
+        "a signal arrived and was delivered, which ended the stop",
+    ),
+    (
+        Group::Steps,
+        "call_waits",
+        "a system call that did not return within 5 ms, and was left to itself",
+    ),
 ];
 
 /// What stands for what the reader may not know.
