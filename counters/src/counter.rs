@@ -203,7 +203,8 @@ counters! {
 
     StepsAsked, Steps, "asked", Times, "threads that were to be stepped over a few instructions";
     StepsBusy, Steps, "busy", Times, "threads that found others waiting for their turn";
-    StepsRested, Steps, "rested", Times, "threads that had been stepped a moment before";
+    StepsPutOff, Steps, "put_off", Times,
+        "stops that were put off, since the thread had been stopped within 10 ms";
     StepsNotSeen, Steps, "not_seen", Times,
         "threads that were not stepped: why is counted beside this";
     StepsSeen, Steps, "seen", Times, "stops: a thread stood, and was let go";

@@ -55,8 +55,9 @@ pub(crate) struct Request {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) request: Request,
-    /// `None`: the thread had its rest.
-    pub(crate) visit: Option<Result<Visit, Hitch>>,
+    /// It was put off, since the thread was to have its rest.
+    pub(crate) is_put_off: bool,
+    pub(crate) visit: Result<Visit, Hitch>,
 }
 
 /// The collector's end of the thread.
@@ -195,29 +196,32 @@ impl Stepping {
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let begun = Instant::now();
-            let rests = rested.get(&request.tid).is_some_and(|until| *until > begun);
-            let visit = match rests {
-                true => None,
-                false => match self.visit(&request) {
-                    Ok(visit) => Some(visit),
-                    Err(error) => {
-                        tracing::warn!("no more steps: the process that steps has failed: {error}");
-                        break;
-                    }
-                },
-            };
-            if !rests {
-                let now = Instant::now();
-                rested.retain(|_, until| *until > now);
-                rested.insert(request.tid, now + REST);
+            let rest = rested.get(&request.tid);
+            let rest = rest.map(|until| until.saturating_duration_since(Instant::now()));
+            let rest = rest.filter(|rest| !rest.is_zero());
+            if let Some(rest) = rest {
+                thread::sleep(rest);
             }
-            if answers.send(Answer { request, visit }).is_err() {
+            let begun = Instant::now();
+            let visit = match self.visit(&request) {
+                Ok(visit) => visit,
+                Err(error) => {
+                    tracing::warn!("no more steps: the process that steps has failed: {error}");
+                    break;
+                }
+            };
+            let now = Instant::now();
+            rested.retain(|_, until| *until > now);
+            rested.insert(request.tid, now + REST);
+            let answer = Answer {
+                request,
+                is_put_off: rest.is_some(),
+                visit,
+            };
+            if answers.send(answer).is_err() {
                 break;
             }
-            if !rests {
-                thread::sleep((begun + pause).saturating_duration_since(Instant::now()));
-            }
+            thread::sleep((begun + pause).saturating_duration_since(Instant::now()));
         }
         let Self {
             mut child, asks, ..

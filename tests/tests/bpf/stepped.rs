@@ -26,7 +26,7 @@ const KILLS: &str = "VCPI_TEST_KILLS";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a recording says of its stops.
-fn stops(bench: &Bench, name: &str) -> Result<(), Failed> {
+fn stops(bench: &Bench, name: &str, is_compared: bool) -> Result<(), Failed> {
     let database = bench.open(name)?;
     let count = |name| counter(&database, "steps", name);
     let (seen, stood) = (count("seen")?, count("stood_ns")?);
@@ -54,7 +54,7 @@ fn stops(bench: &Bench, name: &str) -> Result<(), Failed> {
     if disagreed != 0 {
         return Err(format!("the processor disagrees {disagreed} times: {:?}", texts?).into());
     }
-    if seen == 0 || compared == 0 {
+    if seen == 0 || is_compared && compared == 0 {
         return Err(format!("{seen} stops, {compared} instructions compared").into());
     }
     Ok(())
@@ -71,7 +71,8 @@ fn record(bench: &Bench, program: &Path, arguments: &[&str], name: &str) -> Resu
         .output()?;
     succeeded(&output)?;
     print!("    {}", String::from_utf8_lossy(&output.stdout));
-    stops(bench, name)
+    // What becomes another program at once is not known by the time that it is looked at.
+    stops(bench, name, !arguments.contains(&"exec"))
 }
 
 /// Steps show results of each kind that no window knows: of system calls, atomic and serialising

@@ -133,18 +133,22 @@ impl Collector {
     }
 
     fn visited(&mut self, answer: Answer) {
-        let Answer { request, visit } = answer;
+        let Answer {
+            request,
+            is_put_off,
+            visit,
+        } = answer;
+        self.tables.count(Counter::StepsPutOff, is_put_off.into());
         let mut hitch = |of: sampler::Hitch| {
             let counter = CounterKey::of(Group::Steps, of.name());
             self.tables.count(counter, 1);
         };
         let visit = match visit {
-            None => return self.tables.count(Counter::StepsRested, 1),
-            Some(Err(of)) => {
+            Err(of) => {
                 hitch(of);
                 return self.tables.count(Counter::StepsNotSeen, 1);
             }
-            Some(Ok(visit)) => visit,
+            Ok(visit) => visit,
         };
         if let Some(of) = visit.end {
             hitch(of);
