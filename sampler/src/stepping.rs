@@ -12,15 +12,15 @@
 //!   counted ([`Hitch::CutShort`]).
 //! - A signal that arrives ends the visit, and is delivered as it came.
 //! - System calls are not stepped over, but seen off and met again at their ends. One that takes
-//!   long is left to itself: who traces is a thread of its own for each visit, and when that thread
-//!   ends the kernel lets go without interrupting anything.
+//!   long is left to itself: who traces is a thread of its own for each visit, and when that
+//!   thread ends the kernel lets go without interrupting anything.
 //! - A step is an exception that the kernel forces on the thread. Where the program blocks such
 //!   signals its mask is put back, and where it has made its own arrangements it is left alone.
 //!
-//! Between a step and the end of its visit, some tens of microseconds, a tracer that is killed takes
-//! the program with it: the kernel does not take back the flag of single steps. So who calls this
-//! is a process that does nothing else, which outlives the death of others, and which nobody ends:
-//! it ends itself when it is asked no more ([`Stepper`]).
+//! Between a step and the end of its visit, some tens of microseconds, a tracer that is killed
+//! takes the program with it: the kernel does not take back the flag of single steps. So who calls
+//! this is a process that does nothing else, which outlives the death of others, and which nobody
+//! ends: it ends itself when it is asked no more ([`Stepper`]).
 
 mod visit;
 mod waiting;
