@@ -34,6 +34,7 @@ groups! {
     Stacks, "stacks", "how call stacks ended";
     Vectors, "vectors", "vector registers of some samples";
     Pairs, "pairs", "pairs of breakpoints";
+    Steps, "steps", "threads that were stepped";
     Entries, "entries", "breakpoints at entries of functions";
     Disagreements, "disagreements", "instructions of which the processor made something else";
     Stop, "stop", "why windows ended";
@@ -199,6 +200,34 @@ counters! {
     PairsDisagreed, Pairs, "disagreed", Times,
         "the processor made something else of them: a defect of vcpid, report it";
     PairValues, Pairs, "values", Values, "results that only the processor could give";
+
+    StepsAsked, Steps, "asked", Times, "threads that were to be stepped over a few instructions";
+    StepsBusy, Steps, "busy", Times, "threads that found others waiting for their turn";
+    StepsPutOff, Steps, "put_off", Times,
+        "stops that were put off, since the thread had been stopped within 10 ms";
+    StepsNotSeen, Steps, "not_seen", Times,
+        "threads that were not stepped: why is counted beside this";
+    StepsSeen, Steps, "seen", Times, "stops: a thread stood, and was let go";
+    StepsStoodNs, Steps, "stood_ns", Nanoseconds, "how long these stood, together";
+    StepsStoodLong, Steps, "stood_long", Times, "of these, stood for more than 2 ms";
+    StepsInstructions, Steps, "instructions", Instructions, "that threads executed one by one";
+    StepsKeptBack, Steps, "kept_back", Times, "stops in programs whose values are not recorded";
+    StepsOfGoneProcesses, Steps, "process_gone", Times, "stops of processes that are not known";
+    StepsMappedAnew, Steps, "mapped_anew", Times, "stops in code that is no longer there";
+    StepsOfMadeCode, Steps, "made_code", Times, "stops in code that is made at run time";
+    StepsCompared, Steps, "compared", Instructions, "that were worked out, too";
+    StepsNotWorkedOut, Steps, "not_worked_out", Instructions,
+        "that are not interpreted; their results are values";
+    StepResultsCompared, Steps, "results_compared", Values,
+        "registers that the instructions wrote, known and compared";
+    StepResultsUnknown, Steps, "results_unknown", Values,
+        "registers that the instructions wrote, and that are not known";
+    StepsAgreed, Steps, "agreed", Instructions, "of which the processor made the same";
+    StepsRaced, Steps, "raced", Instructions,
+        "that differ, and load what others may have written between";
+    StepsDisagreed, Steps, "disagreed", Instructions,
+        "of which the processor made something else: a defect of vcpid, report it";
+    StepValues, Steps, "values", Values, "results that the processor gave";
 
     EntriesWithoutRoom, Entries, "without_room", Samples,
         "samples whose threads were not watched: too many are";

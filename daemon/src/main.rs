@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Document { folder } => settings::args::document(folder)
             .map(|()| 0)
             .map_err(Into::into),
+        Command::Step => pipeline::steps::helper::run(),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

@@ -6,6 +6,8 @@ pub(crate) mod bounce;
 pub(crate) mod collector;
 pub(crate) mod entries;
 pub(crate) mod handler_updates;
+pub(crate) mod lot;
 pub(crate) mod merge;
 pub(crate) mod raw;
 pub(crate) mod stage;
+pub(crate) mod steps;

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use crate::command::{self, Waiting};
 use crate::pipeline::collector::{Collector, Settings, Totals};
 use crate::pipeline::raw;
+use crate::pipeline::steps::Steps;
 use crate::session::{Driver, Session, TICK, queue};
 use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
@@ -154,8 +155,11 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         sleep = choices::PAIRED_SLEEP;
         let bounce = choices::bounce(&mut running, most);
         collector.bounce(bounce.context("cannot set breakpoints")?);
+    } else if let Some(most) = choices::stepped(&wanted) {
+        sleep = choices::PAIRED_SLEEP;
+        collector.step(Steps::start(most).context("cannot step threads")?);
     } else if args.bounce != BounceArg::Off && !args.quiet {
-        eprintln!("vcpid: no breakpoints: a raw recording cannot hold what they show");
+        eprintln!("vcpid: no bounces: a raw recording cannot hold what they show");
     }
     if let Some(entries) = watched::entries(&wanted).context("cannot watch entries")? {
         sleep = choices::PAIRED_SLEEP;

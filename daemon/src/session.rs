@@ -202,6 +202,7 @@ impl Session {
                 }
                 self.run_waiting(driver)?;
                 self.collector.bounce_back(false);
+                self.collector.take_steps(false);
                 self.collector.take_entries();
                 let met = self.collector.met();
                 let learned = met - std::mem::replace(&mut self.met, met);
@@ -236,6 +237,7 @@ impl Session {
         self.hand_on(driver)?;
         self.run_waiting(driver)?;
         self.collector.bounce_back(true);
+        self.collector.take_steps(true);
         self.collector.take_entries();
         Ok(())
     }

@@ -60,8 +60,11 @@ pub enum Parameter {
     /// The lowest 64 bits of vector argument `i` of a call; reported like [`Arg`](Self::Arg).
     VectorArg(u8),
     /// What a general register that the instruction wrote held a few instructions later, as a
-    /// breakpoint showed it. For hosts that set breakpoints: a window reports none.
+    /// breakpoint showed it, or right behind it, as a step did. For hosts that have the processor
+    /// show it: a window reports none.
     Pair(Register),
+    /// A word of another register that the instruction wrote, likewise.
+    PairWord(Register, u8),
     /// What a called function returned in `rax`, as a breakpoint behind the call showed it. For
     /// hosts that set breakpoints, too.
     Result,
@@ -99,7 +102,7 @@ impl Parameter {
             Self::Ret => ValueKinds::RET,
             Self::Operand(_) => ValueKinds::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
-            Self::Pair(_) | Self::Result => ValueKinds::NONE,
+            Self::Pair(_) | Self::PairWord(..) | Self::Result => ValueKinds::NONE,
             Self::Stride | Self::Line => ValueKinds::STRIDE,
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
@@ -212,8 +215,13 @@ fn numbered(name: &str) -> Option<Parameter> {
         "load" => Some(Parameter::LoadWord(word)),
         "old" => Some(Parameter::OldWord(word)),
         _ => {
-            let register = REGISTERS.get(stem).copied();
-            register.map(|register| Parameter::DestWord(register, word))
+            let (register, parameter): (_, fn(Register, u8) -> Parameter) =
+                match stem.strip_prefix("pair.") {
+                    Some(register) => (register, Parameter::PairWord),
+                    None => (stem, Parameter::DestWord),
+                };
+            let register = REGISTERS.get(register).copied();
+            register.map(|register| parameter(register, word))
         }
     }
 }
@@ -250,6 +258,9 @@ impl fmt::Display for Parameter {
             Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
             Self::Pair(register) => write!(f, "pair.{}", register_name(register)),
+            Self::PairWord(register, i) => {
+                write!(f, "pair.{}.u64[{i}]", register_name(register))
+            }
             Self::Syscall(i) if i > 0 => write!(f, "sys{}", i - 1),
             unit => {
                 let named = UNITS.iter().find(|named| named.0 == unit);
@@ -281,6 +292,7 @@ mod tests {
             (Parameter::Arg(5), "arg5"),
             (Parameter::ArgIn(Register::RAX), "arg.rax"),
             (Parameter::Pair(Register::R8L), "pair.r8b"),
+            (Parameter::PairWord(Register::ST0, 1), "pair.st0.u64[1]"),
             (Parameter::Syscall(1), "sys0"),
             (Parameter::Syscall(6), "sys5"),
         ];
@@ -327,6 +339,7 @@ mod tests {
             ("taken", Number::Integer(1)),
             ("arg.r10", Number::Integer(64)),
             ("ymm1.u64[3]", Number::Integer(64)),
+            ("pair.xmm3.u64[1]", Number::Integer(64)),
             ("load", Number::Integer(64)),
             ("xmm0.f32[0]", Number::F32),
             ("xmm0.f64[0]", Number::F64),

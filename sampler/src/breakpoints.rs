@@ -11,7 +11,7 @@
 //! group, which both ends read. [`Watch`] has the second. Threads that are traced are left alone.
 
 mod entries;
-mod hit;
+pub(crate) mod hit;
 mod turning;
 mod watch;
 
@@ -30,6 +30,7 @@ pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
 use crate::bpf::Signals;
+use crate::reasons::reasons;
 use crate::sys::{self, Ring};
 use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
 
@@ -72,32 +73,9 @@ pub struct Pair {
     pub after: Registers,
 }
 
-macro_rules! misses {
-    ($($name:ident, $key:literal, $meaning:literal;)*) => {
-        /// Why there is no pair.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Miss {
-            $(#[doc = concat!("`", $key, "`: ", $meaning, ".")] $name,)*
-        }
-
-        impl Miss {
-            /// All of them.
-            pub const ALL: [Self; [$(Self::$name,)*].len()] = [$(Self::$name,)*];
-
-            /// The name of its counter.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $key,)* }
-            }
-
-            /// What happened, for people.
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$name => $meaning,)* }
-            }
-        }
-    };
-}
-
-misses! {
+reasons! {
+    /// Why there is no pair.
+    Miss:
     NoEntry, "no_entry", "the thread did not come to the entry in time";
     NoExit, "no_exit", "the thread came to the entry, and not to the exit in time";
     ExitFirst, "exit_first", "the exit was hit as often as it may be before the entry was";
@@ -235,7 +213,7 @@ fn leaves(number: u64) -> bool {
 }
 
 /// What the kernel says of a thread that no debugger traces.
-fn untraced(pid: Pid, tid: Tid) -> Result<String, Miss> {
+pub(crate) fn untraced(pid: Pid, tid: Tid) -> Result<String, Miss> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
     let status = status.map_err(|_| Miss::Gone)?;
     match field(&status, "TracerPid:") {
@@ -245,7 +223,7 @@ fn untraced(pid: Pid, tid: Tid) -> Result<String, Miss> {
 }
 
 /// The rest of the line that begins so.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.map(str::trim)
 }

@@ -62,9 +62,11 @@ mod outlet;
 pub mod probe;
 mod reader;
 mod readers;
+mod reasons;
 mod ring;
 mod sources;
 mod stats;
+mod stepping;
 mod sys;
 mod types;
 mod vectors;
@@ -85,6 +87,7 @@ pub use handler::{CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, U
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
+pub use stepping::{Hitch, Load, Moment, Next, State, Stepped, Stepper, Visit};
 pub use sys::{
     Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, peer_groups, vma_from,
 };

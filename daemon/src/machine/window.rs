@@ -162,7 +162,7 @@ impl Memory for SampleMemory<'_, '_> {
 
 impl SampleMemory<'_, '_> {
     /// How it is known that a page was mapped at the interrupt.
-    fn evidence(&self, page: u64) -> Option<Evidence> {
+    pub(crate) fn evidence(&self, page: u64) -> Option<Evidence> {
         let meets = |start: u64, len: usize| {
             let end = start.saturating_add(len as u64);
             len > 0 && start <= page | 0xfff && end > page

@@ -12,13 +12,15 @@ mod thread;
 pub(crate) mod truth;
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
 
 use self::block::{Exit, Step};
 use crate::machine::loadmap::ProcessId;
+use crate::pipeline::lot::Lot;
 
 /// Blocks that wait for their turn at least and at most, and as many that are chosen of each round
 /// of samples: of half a second.
@@ -63,11 +65,8 @@ pub(crate) struct Bounce {
     answers: Receiver<Answer>,
     /// Whether the handler reads memory at entries.
     reads_memory: bool,
-    /// How many wait for their turn.
-    room: usize,
-    /// Chosen of the samples of this round, and how many there were to choose from.
-    chosen: Vec<Request>,
-    offered: u32,
+    /// Chosen of the samples of this round.
+    lot: Lot<Request>,
     /// What the handler brought from entries whose pairs have yet to come.
     entries: VecDeque<RawSample>,
     /// Pairs whose entries have yet to come.
@@ -92,45 +91,25 @@ impl Bounce {
             requests,
             answers,
             reads_memory,
-            room,
-            chosen: Vec::new(),
-            offered: 0,
+            lot: Lot::new(room),
             entries: VecDeque::new(),
             waiting: VecDeque::new(),
         })
     }
 
-    /// Which place a further sample of this round takes among the chosen, if it is to have one:
-    /// each sample has the same chance.
+    /// Which place a further sample of this round takes among the chosen, if it is to have one.
     pub(crate) fn place(&mut self) -> Option<usize> {
-        self.offered = self.offered.saturating_add(1);
-        let few = self.chosen.len();
-        let place = match few < self.room {
-            true => few,
-            false => rand::random_range(0..self.offered) as usize,
-        };
-        (place < self.room).then_some(place)
+        self.lot.place()
     }
 
     /// Puts a request there.
     pub(crate) fn choose(&mut self, place: usize, request: Request) {
-        match self.chosen.get_mut(place) {
-            Some(chosen) => *chosen = request,
-            None => self.chosen.push(request),
-        }
+        self.lot.put(place, request);
     }
 
     /// Hands on what was chosen; how many were, and how many found no room.
     pub(crate) fn ask(&mut self) -> (u64, u64) {
-        self.offered = 0;
-        let (mut asked, mut busy) = (0, 0);
-        for request in self.chosen.drain(..) {
-            match self.requests.try_send(request) {
-                Ok(()) => asked += 1,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => busy += 1,
-            }
-        }
-        (asked, busy)
+        self.lot.hand_on(&self.requests)
     }
 
     /// Takes what the handler brought from an entry.
@@ -180,6 +159,21 @@ fn is_of(entry: &RawSample, pair: &Pair) -> bool {
         && entry.time.abs_diff(pair.before.time) < HIT
 }
 
+/// What a general register, or a part of one, holds.
+pub(crate) fn held(register: Register, gpr: &[u64; 16]) -> u64 {
+    let full = gpr[register.full_register().number() & 15];
+    let value = match register {
+        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8,
+        _ => full,
+    };
+    match register.size() {
+        1 => value & 0xff,
+        2 => value & 0xffff,
+        4 => value & 0xffff_ffff,
+        _ => value,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use sampler::{Mode, Registers, UserRegisters};
@@ -215,5 +209,23 @@ mod tests {
         assert!(!is_of(&entry(1, 2_000, 3), &pair));
         assert!(!is_of(&entry(2, 2_000, 4), &pair));
         assert!(!is_of(&entry(2, 2_000_000, 3), &pair));
+    }
+
+    /// A part of a register is what it holds there.
+    #[test]
+    fn parts() {
+        let mut gpr = [0; 16];
+        gpr[0] = 0x1122_3344_5566_7788;
+        gpr[9] = u64::MAX;
+        for (register, value) in [
+            (Register::RAX, 0x1122_3344_5566_7788),
+            (Register::EAX, 0x5566_7788),
+            (Register::AX, 0x7788),
+            (Register::AL, 0x88),
+            (Register::AH, 0x77),
+            (Register::R9D, 0xffff_ffff),
+        ] {
+            assert_eq!(held(register, &gpr), value, "{register:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod pairs;
 mod samples;
 mod stacks;
 mod start;
+mod steps;
 mod vectors;
 mod waiting;
 mod windows;
@@ -40,6 +41,7 @@ use crate::pipeline::handler_updates::HandlerUpdates;
 use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
 use crate::pipeline::stage::Accesses;
+use crate::pipeline::steps::Steps;
 use crate::system::memory::Memory;
 use crate::system::page_check::Evidence;
 
@@ -130,6 +132,8 @@ pub(crate) struct Collector {
     expects_vectors: bool,
     /// Where blocks of some samples are to bounce.
     bounce: Option<Bounce>,
+    /// Where threads of some samples are stepped.
+    steps: Option<Steps>,
     /// Where entries of functions are watched.
     entries: Option<Entries>,
     callers: Vec<Option<PcId>>,
@@ -211,6 +215,7 @@ impl Collector {
             is_behind: false,
             expects_vectors: false,
             bounce: None,
+            steps: None,
             entries: None,
             callers: Vec::new(),
             accesses: Accesses::default(),

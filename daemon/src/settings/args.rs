@@ -58,6 +58,10 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<std::ffi::OsString>,
     },
+    /// Step threads as standard input says, and answer on standard output: how `record` has it
+    /// done (`--bounce=step`).
+    #[command(name = "__step", hide = true)]
+    Step,
 }
 
 #[derive(Debug, clap::Args)]
@@ -229,8 +233,10 @@ pub(crate) struct RecordArgs {
     /// Have threads of some samples stop at two breakpoints, around a few instructions: auto (of 20
     /// samples a second), off, or a number: of so many a second at most. What the processor makes
     /// of the instructions is compared with what is worked out, and shown as values named pair.*.
-    #[arg(long, value_name = "auto|off|N", default_value = "off", default_missing_value = "auto",
-          num_args = 0..=1, require_equals = true)]
+    /// With step, or step:N, they are traced instead, executed one by one, and let go: then vector
+    /// registers and x87 are seen, too.
+    #[arg(long, value_name = "auto|off|N|step[:N]", default_value = "off",
+          default_missing_value = "auto", num_args = 0..=1, require_equals = true)]
     pub(crate) bounce: BounceArg,
 
     /// Stop threads at the entries of functions, for short times: of these functions
@@ -358,25 +364,37 @@ impl FromStr for VectorsArg {
     }
 }
 
-/// How many pairs of breakpoints are set.
+/// How the processor is to show what it makes of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BounceArg {
     Auto,
     Off,
-    /// So many a second at most.
+    /// By so many pairs of breakpoints a second at most.
     Most(u32),
+    /// By so many threads a second at most that are stepped.
+    Step(u32),
 }
 
 /// Pairs a second, where none are asked for by number: one takes 0.3 ms of a processor.
 const AUTO_PAIRS: u32 = 20;
+/// Threads a second that are stepped, likewise.
+const AUTO_STEPPED: u32 = 20;
 
 impl BounceArg {
     /// Pairs a second; `None`: there are to be none.
     pub(crate) fn most(self) -> Option<u32> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::Step(_) => None,
             Self::Auto => Some(AUTO_PAIRS),
             Self::Most(most) => Some(most),
+        }
+    }
+
+    /// Threads a second that are stepped; `None`: there are to be none.
+    pub(crate) fn stepped(self) -> Option<u32> {
+        match self {
+            Self::Step(most) => Some(most),
+            Self::Off | Self::Auto | Self::Most(_) => None,
         }
     }
 }
@@ -385,12 +403,22 @@ impl FromStr for BounceArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let stepped = text.strip_prefix("step");
+        if stepped == Some("") {
+            return Ok(Self::Step(AUTO_STEPPED));
+        }
+        let number = stepped.and_then(|rest| rest.strip_prefix(':'));
         // As with vector registers.
-        text.parse().map(|of| match of {
-            VectorsArg::Auto => Self::Auto,
-            VectorsArg::Off => Self::Off,
-            VectorsArg::Most(most) => Self::Most(most),
-        })
+        match (number, number.unwrap_or(text).parse()) {
+            (None, Ok(VectorsArg::Auto)) => Ok(Self::Auto),
+            (None, Ok(VectorsArg::Off)) => Ok(Self::Off),
+            (None, Ok(VectorsArg::Most(most))) => Ok(Self::Most(most)),
+            (Some(_), Ok(VectorsArg::Most(most))) => Ok(Self::Step(most)),
+            _ => Err(
+                "it is auto, off, a number from 1 to 1000, step, or step: with such a number"
+                    .to_owned(),
+            ),
+        }
     }
 }
 

@@ -81,6 +81,12 @@ pub(crate) fn pairs(wanted: &Recording) -> Option<u32> {
     wanted.bounce.most().filter(|_| !wanted.is_raw)
 }
 
+/// How many threads are to be stepped a second, if any are. A raw recording cannot hold what that
+/// shows.
+pub(crate) fn stepped(wanted: &Recording) -> Option<u32> {
+    wanted.bounce.stepped().filter(|_| !wanted.is_raw)
+}
+
 /// What sets so many pairs of breakpoints a second.
 pub(crate) fn bounce(running: &mut sampler::Running, most: u32) -> std::io::Result<Bounce> {
     let reads_memory = running.setup().engine == Engine::Bpf;

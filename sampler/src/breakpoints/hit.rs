@@ -6,7 +6,7 @@ use crate::decode::{Abi, Fields};
 use crate::{Registers, Tid};
 
 /// The selector of 64-bit code of programs.
-pub(super) const USER_CODE: u64 = 0x33;
+pub(crate) const USER_CODE: u64 = 0x33;
 
 /// One hit.
 #[derive(Clone, Debug, PartialEq, Eq)]

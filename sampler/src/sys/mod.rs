@@ -1,10 +1,11 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer, PROCMAP_QUERY, and SO_PEERGROUPS, have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, PROCMAP_QUERY, SO_PEERGROUPS, and ptrace of any signal, have no safe wrapper"
 )]
 
 mod guard;
+pub(crate) mod trace;
 mod vma;
 
 use std::io;
@@ -84,6 +85,19 @@ pub(crate) fn become_real_time() -> io::Result<()> {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the kernel reads the parameter during the call; 0 names the calling thread.
     checked(unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) })
+}
+
+/// Has the calling thread run on this processor from now on, if it may.
+pub(crate) fn go_to(cpu: Option<u32>) {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    let mut only = CpuSet::new();
+    let Some(cpu) = cpu.and_then(|cpu| usize::try_from(cpu).ok()) else {
+        return;
+    };
+    if only.set(cpu).is_ok() {
+        // 0 names the calling thread. Where it may not, it stays.
+        let _ = sched_setaffinity(nix::unistd::Pid::from_raw(0), &only);
+    }
 }
 
 /// Where the processor saves components 2 to 7 of its state if each has its own place; 0 for what

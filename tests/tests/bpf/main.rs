@@ -24,6 +24,7 @@ mod mapped;
 mod meanwhile;
 mod moving;
 mod real;
+mod stepped;
 mod truth;
 mod vectors;
 
@@ -136,6 +137,27 @@ const OTHERS: &[(&str, Clock, Test)] = &[
         "collectors that are killed leave no breakpoints",
         Clock::CpuClock,
         bounced::kills,
+    ),
+    ("results that steps show", Clock::CpuClock, stepped::results),
+    (
+        "programs that are stepped are right, in a storm of signals",
+        Clock::CpuClock,
+        stepped::storm,
+    ),
+    (
+        "programs that are stepped are right, from exec to exec",
+        Clock::CpuClock,
+        stepped::exec,
+    ),
+    (
+        "threads that are not stepped",
+        Clock::CpuClock,
+        stepped::refusals,
+    ),
+    (
+        "collectors that are killed leave nobody stepped",
+        Clock::CpuClock,
+        stepped::kills,
     ),
     (
         "calls by breakpoints at entries are shares of executions",

@@ -55,6 +55,7 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         | Parameter::ArgIn(_)
         | Parameter::VectorArg(_)
         | Parameter::Pair(_)
+        | Parameter::PairWord(..)
         | Parameter::Result => None,
         // So are system calls; the rest are of several instructions.
         Parameter::Stride

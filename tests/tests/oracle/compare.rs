@@ -49,6 +49,7 @@ impl Watch {
                 | Parameter::ArgIn(_)
                 | Parameter::VectorArg(_)
                 | Parameter::Pair(_)
+                | Parameter::PairWord(..)
                 | Parameter::Result
                 | Parameter::Stride
                 | Parameter::Line

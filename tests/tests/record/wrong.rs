@@ -117,7 +117,8 @@ pub(crate) fn options() -> TestResult {
     let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
     ensure(output.status.code() == Some(5), || text(&output))?;
     for (impossible, why) in [
-        (&["--bounce=often"][..], "auto, off, or a number"),
+        (&["--bounce=often"][..], "auto, off, a number"),
+        (&["--bounce=step:0"], "step: with such a number"),
         (&["--entries=one,,two"], "auto, off, or names"),
         (
             &["--clock", "timer", "--engine", "ring"][..],

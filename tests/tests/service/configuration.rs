@@ -50,6 +50,10 @@ pub(crate) fn wrong() -> TestResult {
             ":3:9: the clock timer needs the engine bpf",
         ),
         (
+            "[sampling]\nbounce = \"step\"\n",
+            ":2:10: the service does not step programs",
+        ),
+        (
             "[database]\ndirectory = \"x\"\n",
             ":2:13: \"x\" does not begin with '/'",
         ),

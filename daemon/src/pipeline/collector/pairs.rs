@@ -16,10 +16,10 @@ use crate::machine::loadmap::ProcessId;
 use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::bounce::block::{self, LONGEST, Step};
 use crate::pipeline::bounce::truth::{self, Difference};
-use crate::pipeline::bounce::{Answer, Bounce, Request};
+use crate::pipeline::bounce::{Answer, Bounce, Request, held};
 
 /// A window of which nothing is told.
-struct Silent;
+pub(super) struct Silent;
 
 impl Sink for Silent {
     fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
@@ -302,11 +302,16 @@ impl Collector {
             steps.len(),
             first.pc.address
         );
+        self.note_disagreement(&text);
+        self.tables.count(Counter::PairsDisagreed, 1);
+    }
+
+    /// Counts a disagreement by its text.
+    pub(super) fn note_disagreement(&mut self, text: &str) {
         tracing::warn!("the processor disagrees: {text}");
         self.totals.disagreed += 1;
-        let what = CounterKey::of(Group::Disagreements, truth::lasting(&text));
+        let what = CounterKey::of(Group::Disagreements, truth::lasting(text));
         self.tables.count(what, 1);
-        self.tables.count(Counter::PairsDisagreed, 1);
     }
 
     /// Tells what the processor left in registers behind a block, as values of its instructions.
@@ -343,44 +348,6 @@ impl Collector {
             };
             let event = (Parameter::Pair(register), Some(held(register, &after.gpr)));
             values.values(shared, &at, &[event]);
-        }
-    }
-}
-
-/// What a general register, or a part of one, holds.
-fn held(register: Register, gpr: &[u64; 16]) -> u64 {
-    let full = gpr[register.full_register().number() & 15];
-    let value = match register {
-        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8,
-        _ => full,
-    };
-    match register.size() {
-        1 => value & 0xff,
-        2 => value & 0xffff,
-        4 => value & 0xffff_ffff,
-        _ => value,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A part of a register is what it holds there.
-    #[test]
-    fn parts() {
-        let mut gpr = [0; 16];
-        gpr[0] = 0x1122_3344_5566_7788;
-        gpr[9] = u64::MAX;
-        for (register, value) in [
-            (Register::RAX, 0x1122_3344_5566_7788),
-            (Register::EAX, 0x5566_7788),
-            (Register::AX, 0x7788),
-            (Register::AL, 0x88),
-            (Register::AH, 0x77),
-            (Register::R9D, 0xffff_ffff),
-        ] {
-            assert_eq!(held(register, &gpr), value, "{register:?}");
         }
     }
 }

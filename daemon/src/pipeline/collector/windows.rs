@@ -7,8 +7,8 @@ use sampler::{Mode, Outcome, RawSample, TaskIdentity, UserRegisters};
 
 use super::Collector;
 use super::entered;
-use super::pairs;
 use super::vectors::tells_vectors;
+use super::{pairs, steps};
 use super::{stacks, start};
 use crate::events::{Context, Ending, Owner};
 use crate::machine::address_space::AddressSpace;
@@ -263,6 +263,12 @@ impl Collector {
         let (state, traces) = (&mut self.state, &mut self.traces);
         let mut without_block = 0;
         let outcome = window.run_traced(state, traces, &mut code, &mut memory, &mut stage);
+        if !kernel
+            && !secret
+            && let Some(steps) = &mut self.steps
+        {
+            steps::draw(steps, sample, process_id);
+        }
         if !kernel
             && let Some(bounce) = &mut self.bounce
             && let Some(place) = bounce.place()

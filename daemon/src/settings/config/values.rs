@@ -72,8 +72,16 @@ impl<'de> Deserialize<'de> for VectorsArg {
 }
 
 impl<'de> Deserialize<'de> for BounceArg {
+    /// A service steps nobody: who steps a program may do anything with it, and whoever else wants
+    /// to trace it cannot.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        match String::deserialize(from)?.parse() {
+            Ok(Self::Step(_)) => Err(D::Error::custom(
+                "the service does not step programs, since it would trace those of all users: leave \
+                 \"step\" to 'vcpid record --bounce=step', and take \"auto\" here",
+            )),
+            other => other.map_err(D::Error::custom),
+        }
     }
 }
 

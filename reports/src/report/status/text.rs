@@ -10,7 +10,7 @@ use crate::render::{Align, Table, count, percent};
 use crate::view::as_float;
 
 /// What is said of counters whose names the handler and the breakpoints own.
-const MEANINGS: [(Group, &str, &str); 15] = [
+const MEANINGS: [(Group, &str, &str); 23] = [
     (
         Group::Handler,
         "handler_ns",
@@ -85,6 +85,46 @@ const MEANINGS: [(Group, &str, &str); 15] = [
         Group::Pairs,
         "signalled",
         "attempts: a signal was delivered while they were set",
+    ),
+    (
+        Group::Steps,
+        "not_allowed",
+        "the kernel does not let this user trace the thread: see kernel.yama.ptrace_scope",
+    ),
+    (
+        Group::Steps,
+        "traced",
+        "a debugger traces the thread, which has the right of way",
+    ),
+    (
+        Group::Steps,
+        "waits",
+        "the thread waited in the kernel, where it is not interrupted",
+    ),
+    (
+        Group::Steps,
+        "in_system_call",
+        "the thread was in a system call, which began anew or was over",
+    ),
+    (
+        Group::Steps,
+        "cut_short",
+        "the thread was in a system call that may have ended with EINTR by this",
+    ),
+    (
+        Group::Steps,
+        "no_stop",
+        "the thread did not stop within 20 ms: it waited for a processor, say",
+    ),
+    (
+        Group::Steps,
+        "signalled",
+        "a signal arrived and was delivered, which ended the stop",
+    ),
+    (
+        Group::Steps,
+        "call_waits",
+        "a system call that did not return within 5 ms, and was left to itself",
     ),
 ];
 
