@@ -71,6 +71,9 @@ pub enum Parameter {
     /// rdi rsi rdx r10 r8 r9 hold. A window reports them by
     /// [`Sink::system_call`](crate::Sink::system_call).
     Syscall(u8),
+    /// The first bytes of what integer argument `i` of a call points to, as the host packs them.
+    /// For hosts that follow calls and loads: a window reports none.
+    Text(u8),
     /// What was interrupted, and how it was scheduled. For hosts that know: a window reports none.
     Sched,
 }
@@ -126,6 +129,7 @@ impl Parameter {
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
             Self::Sched => ValueKinds::SCHED,
+            Self::Text(_) => ValueKinds::STRING,
         }
     }
 }
@@ -159,6 +163,7 @@ impl fmt::Display for Parameter {
             Self::Reload => f.write_str("reload"),
             Self::Silent => f.write_str("silent"),
             Self::Sched => f.write_str("sched"),
+            Self::Text(i) => write!(f, "text{i}"),
             Self::Syscall(0) => f.write_str("syscall"),
             Self::Syscall(i) => write!(f, "sys{}", i - 1),
         }
@@ -181,7 +186,7 @@ pub struct ValueKinds(u32);
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "unknown kind of value {0:?}: the kinds are dest, operands, compare, ea, base, load, old, mem, \
-     branch, target, args, ret, vector, stride, redundant, syscall, sched"
+     branch, target, args, ret, vector, stride, redundant, syscall, sched, string"
 )]
 pub struct UnknownKind(pub String);
 
@@ -224,8 +229,11 @@ impl ValueKinds {
     pub const SYSCALL: Self = Self(32_768);
     /// How each sample's thread was scheduled, which the host makes events of.
     pub const SCHED: Self = Self(65_536);
+    /// With [`ARGS`](Self::ARGS), the first bytes of what arguments of calls point to, of which the
+    /// host makes events.
+    pub const STRING: Self = Self(131_072);
 
-    const NAMES: [(&'static str, Self); 17] = [
+    const NAMES: [(&'static str, Self); 18] = [
         ("dest", Self::DEST),
         ("operands", Self::OPERANDS),
         ("compare", Self::COMPARE),
@@ -243,6 +251,7 @@ impl ValueKinds {
         ("redundant", Self::REDUNDANT),
         ("syscall", Self::SYSCALL),
         ("sched", Self::SCHED),
+        ("string", Self::STRING),
     ];
 
     /// Whether all kinds of `other` are captured.
@@ -270,7 +279,7 @@ impl ValueKinds {
 
     /// Every kind.
     pub const fn all() -> Self {
-        Self(0x1_ffff)
+        Self(0x3_ffff)
     }
 }
 

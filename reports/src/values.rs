@@ -1,5 +1,6 @@
 //! How a captured value is written: its width, number class, hex or decimal.
 
+use profiledb::Text;
 use serde::Serialize;
 
 /// What the bits of a value are.
@@ -11,6 +12,8 @@ pub(crate) enum Class {
     F64,
     /// A float, in the low half.
     F32,
+    /// The first bytes of a string ([`profiledb::Text`]).
+    Text,
 }
 
 /// A value as JSON has it.
@@ -21,6 +24,9 @@ pub(crate) struct JsonValue {
     /// The number, where the bits are a floating-point one that JSON can hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) float: Option<f64>,
+    /// The first bytes of a string, in quotes, as text has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
 }
 
 impl Class {
@@ -32,6 +38,9 @@ impl Class {
         if parameter.contains(".f32[") {
             return Class::F32;
         }
+        if parameter.starts_with("text") {
+            return Class::Text;
+        }
         Class::Integer(integer_bits(parameter))
     }
 
@@ -39,7 +48,7 @@ impl Class {
     pub(crate) fn mask(self, value: u64) -> u64 {
         match self {
             Class::Integer(bits) => mask(value, bits),
-            Class::F64 => value,
+            Class::F64 | Class::Text => value,
             Class::F32 => mask(value, 32),
         }
     }
@@ -50,6 +59,10 @@ impl Class {
         match self {
             Class::F64 => number(f64::from_bits(value)),
             Class::F32 => number(f64::from(f32::from_bits(low32(value)))),
+            Class::Text => match Text::of_value(value) {
+                Some(text) => text.to_string(),
+                None => format!("0x{value:x}"),
+            },
             Class::Integer(bits) => match small_negative(value, bits) {
                 Some(distance) => format!("-{distance}"),
                 None => format!("0x{value:x}"),
@@ -63,11 +76,16 @@ impl Class {
         let float = match self {
             Class::F64 => Some(f64::from_bits(value)),
             Class::F32 => Some(f64::from(f32::from_bits(low32(value)))),
-            Class::Integer(_) => None,
+            Class::Integer(_) | Class::Text => None,
+        };
+        let text = match self {
+            Class::Text => Text::of_value(value),
+            _ => None,
         };
         JsonValue {
             value: format!("0x{value:x}"),
             float: float.filter(|float| float.is_finite()),
+            text: text.map(|text| text.to_string()),
         }
     }
 }
@@ -134,7 +152,7 @@ pub(crate) fn is_destination(parameter: &str) -> bool {
             | "silent"
             | "sched"
             | "result"
-    ) && !["arg", "varg", "op", "sys"]
+    ) && !["arg", "varg", "op", "sys", "text"]
         .iter()
         .any(|kind| stem.starts_with(kind))
 }
@@ -246,6 +264,7 @@ mod tests {
             "sched",
             "syscall",
             "sys5",
+            "text0",
         ] {
             assert!(!is_destination(name), "{name}");
         }

@@ -178,7 +178,7 @@ pub(crate) struct RecordArgs {
     pub(crate) ways: u32,
 
     /// Kinds of values: dest, operands, compare, ea, base, load, old, mem, branch, target, args,
-    /// ret, vector, stride, redundant, syscall, sched; comma-separated.
+    /// ret, vector, stride, redundant, syscall, sched, string; comma-separated.
     #[arg(long, value_name = "KIND,...", default_value_t)]
     pub(crate) capture: ValueKinds,
 

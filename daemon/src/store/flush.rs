@@ -4,6 +4,7 @@
 //! it is the work of another thread (`saver`).
 
 mod copy;
+mod regions;
 mod stacks;
 
 use std::io;
@@ -12,7 +13,7 @@ use counters::{Counter, Loss};
 use hotlist::Estimates;
 use interpreter::DecodeCache;
 use profiledb::{
-    Error, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, ProcessRowId, Writer,
+    Error, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, ProcessRowId, Subject, Writer,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,6 +24,7 @@ use crate::events::{Owner, PcId};
 use crate::machine::elf::{self, Named};
 use crate::machine::images::{ImageId, Images, NamedCode};
 use crate::machine::kernel::{Kernel, KernelNames};
+use crate::machine::layout::Region;
 use crate::machine::loadmap::ProcessId;
 use crate::machine::place::Pc;
 use crate::pipeline::collector::{Collector, Totals};
@@ -48,6 +50,8 @@ pub(crate) struct Snapshot {
     generated: Vec<(ImageId, Vec<NamedCode>)>,
     /// Images whose code ran in 32-bit mode.
     in_32_bit_mode: FxHashSet<ImageId>,
+    /// What lies where values point, and for whom.
+    regions: Vec<(ProcessId, Subject, Region)>,
     kernel: Kernel,
     /// Wall-clock nanoseconds.
     started: i64,
@@ -67,6 +71,7 @@ impl Snapshot {
             nameless: FxHashSet::default(),
             generated: Vec::new(),
             in_32_bit_mode: FxHashSet::default(),
+            regions: Vec::new(),
             kernel: collector.kernel,
             started,
             ended,
@@ -74,6 +79,7 @@ impl Snapshot {
             tables,
         };
         snapshot.look_at_images(&mut collector.images, &mut collector.cache);
+        snapshot.look_at_regions(&mut collector.loadmap, &mut collector.images);
         collector.close_unmapped_images();
         snapshot
     }
@@ -87,7 +93,7 @@ impl Snapshot {
 
     /// Bytes that it holds, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.tables.bytes() + of_vec(&self.code)
+        self.tables.bytes() + of_vec(&self.code) + of_vec(&self.regions)
     }
 
     fn look_at_images(&mut self, images: &mut Images, cache: &mut DecodeCache) {
@@ -244,6 +250,7 @@ impl Snapshot {
             }
         }
         write_stacks(&mut flush, tables, owner, pc)?;
+        self.write_regions(&mut flush, &processes)?;
         if rejected > 0 {
             flush.count(Loss::RejectedProfiles, rejected)?;
         }

@@ -143,7 +143,7 @@ fn damaged_bundles() {
         look(&packed(&changed))
     };
     for (from, to, said) in [
-        ("\"version\": 1", "\"version\": 9", "newer vcpi"),
+        ("\"version\": 2", "\"version\": 9", "newer vcpi"),
         ("\"database\"", "\"image\"   ", "no database"),
         ("\"members\"", "\"numbers\"", "list is broken"),
     ] {
