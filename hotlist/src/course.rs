@@ -34,6 +34,8 @@ struct List {
     events: f64,
     /// Events for each window.
     effect: f64,
+    /// 1/p.
+    threshold: f64,
     started: u64,
     ended: u64,
 }
@@ -73,6 +75,7 @@ impl<V: Words + Ord> Course<V> {
         self.lists.push(List {
             events: list.events,
             effect: (list.events / windows.max(1.0)).max(1.0),
+            threshold: list.threshold.max(1.0),
             started,
             ended: ended.max(started),
         });
@@ -128,8 +131,13 @@ impl<V: Words + Ord> Course<V> {
             }
         }
         let (mut sum, mut spread, mut variance) = (0.0, 0.0, 0.0);
-        let chance =
-            |list: &List, thinned: f64| share * (1.0 - share) * list.events * list.effect + thinned;
+        // A list tells no variance of a value that it passed over. Of m events counted with the
+        // probability p it is m (1 - p) / p, or that of the wait for the first one.
+        let chance = |list: &List, thinned: f64| {
+            let expected = share * list.events;
+            let passed_over = expected.min(list.threshold) * (list.threshold - 1.0);
+            expected * (1.0 - share) * list.effect + thinned.max(passed_over)
+        };
         for (list, (estimate, thinned)) in self.lists.iter().zip(&of_value) {
             let from_mean = time(list) - mean;
             sum += estimate * from_mean;

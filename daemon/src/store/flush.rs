@@ -13,7 +13,7 @@ use counters::{Counter, Loss};
 use hotlist::Estimates;
 use interpreter::DecodeCache;
 use profiledb::{
-    Error, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, ProcessRowId, Subject, Writer,
+    Error, Flush, Image, ImageKind, ImageRowId, NewHotlist, PcRowId, ProcessRowId, Writer,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,7 +24,6 @@ use crate::events::{Owner, PcId};
 use crate::machine::elf::{self, Named};
 use crate::machine::images::{ImageId, Images, NamedCode};
 use crate::machine::kernel::{Kernel, KernelNames};
-use crate::machine::layout::Region;
 use crate::machine::loadmap::ProcessId;
 use crate::machine::place::Pc;
 use crate::pipeline::collector::{Collector, Totals};
@@ -51,7 +50,7 @@ pub(crate) struct Snapshot {
     /// Images whose code ran in 32-bit mode.
     in_32_bit_mode: FxHashSet<ImageId>,
     /// What lies where values point, and for whom.
-    regions: Vec<(ProcessId, Subject, Region)>,
+    regions: Vec<regions::Told>,
     kernel: Kernel,
     /// Wall-clock nanoseconds.
     started: i64,
