@@ -165,7 +165,13 @@ fn program_with_source(folder: &Path) {
     fs::write(&source, text).expect("written");
     let program = folder.join("program");
     let built = Command::new("gcc")
-        .args(["-g", "-O0", "-o"])
+        .args([
+            "-g",
+            "-O0",
+            "-fcf-protection=none",
+            "-Wl,--build-id=none",
+            "-o",
+        ])
         .args([&program, &source])
         .status();
     assert!(built.expect("gcc runs").success());
@@ -176,7 +182,13 @@ fn program_with_source(folder: &Path) {
     let address = u64::from_str_radix(address.expect("an address"), 16).expect("a number");
     write_epoch(&folder.join("p.db"), |flush| {
         let mut rows = Rows::new(flush, &program);
-        rows.cycles(address, None, 100);
+        // The code tells that the file is what was profiled: push rbp.
+        let (image, process, subject) = (rows.fixture, rows.process, rows.user);
+        let pc = rows.flush.pc(image, address, Some(&[0x55])).expect("pc");
+        let added = rows
+            .flush
+            .cycles(process, subject, pc, None, 100, 10_000_000);
+        added.expect("cycles");
         rows.flush.commit().expect("commits");
     });
 }
