@@ -133,26 +133,29 @@ impl<V: Words + Ord> Course<V> {
         let (mut sum, mut spread, mut variance) = (0.0, 0.0, 0.0);
         // A list tells no variance of a value that it passed over. Of m events counted with the
         // probability p it is m (1 - p) / p, or that of the wait for the first one.
-        let chance = |list: &List, thinned: f64| {
+        let chance = |list: &List, (estimate, thinned): (f64, f64)| {
             let expected = share * list.events;
-            let passed_over = expected.min(list.threshold) * (list.threshold - 1.0);
-            expected * (1.0 - share) * list.effect + thinned.max(passed_over)
+            let passed_over = match estimate > 0.0 {
+                true => thinned,
+                false => expected.min(list.threshold) * (list.threshold - 1.0),
+            };
+            expected * (1.0 - share) * list.effect + passed_over
         };
-        for (list, (estimate, thinned)) in self.lists.iter().zip(&of_value) {
+        for (list, seen) in self.lists.iter().zip(&of_value) {
             let from_mean = time(list) - mean;
-            sum += estimate * from_mean;
+            sum += seen.0 * from_mean;
             spread += list.events * from_mean * from_mean;
-            variance += from_mean * from_mean * chance(list, *thinned);
+            variance += from_mean * from_mean * chance(list, *seen);
         }
         if !(spread > 0.0 && variance > 0.0) {
             return Trend::Unknown;
         }
         let slope = sum / spread;
         let mut dispersion = 0.0;
-        for (list, (estimate, thinned)) in self.lists.iter().zip(&of_value) {
+        for (list, seen) in self.lists.iter().zip(&of_value) {
             let expected = list.events * (share + slope * (time(list) - mean));
-            let beside = estimate - expected;
-            dispersion += beside * beside / chance(list, *thinned);
+            let beside = seen.0 - expected;
+            dispersion += beside * beside / chance(list, *seen);
         }
         if let Some(free) = self.lists.len().checked_sub(2).filter(|free| *free > 0) {
             variance *= (dispersion / free as f64).max(1.0);

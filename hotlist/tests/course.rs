@@ -2,7 +2,7 @@
 
 use hotlist::{Config, Course, Estimates, Generator, Hotlist, Trend};
 
-const RUNS: u32 = 1_000;
+const RUNS: u32 = 500;
 
 /// How often value 0 is told to rise and to fall in `lists` lists of so many events, where its share
 /// at a time from 0 to 1 is `share`.
@@ -75,11 +75,11 @@ fn phases() {
 #[test]
 fn rising_and_falling() {
     let [short, precise] = configs();
-    for (config, lists) in [(&short, 40), (&precise, 2), (&precise, 20)] {
-        let (rising, falling) = told(config, (lists, 600), |time, _| 0.2 + 0.4 * time);
+    for (config, lists, events) in [(&short, 40, 600), (&precise, 2, 3000), (&precise, 20, 600)] {
+        let (rising, falling) = told(config, (lists, events), |time, _| 0.2 + 0.4 * time);
         let is_it = rising > 0.9 && falling == 0.0;
         assert!(is_it, "{lists}: {rising} {falling}");
-        let (rising, falling) = told(config, (lists, 600), |time, _| 0.6 - 0.4 * time);
+        let (rising, falling) = told(config, (lists, events), |time, _| 0.6 - 0.4 * time);
         let is_it = falling > 0.9 && rising == 0.0;
         assert!(is_it, "{lists}: {rising} {falling}");
     }
