@@ -275,7 +275,7 @@ mod tests {
         };
         static ZERO: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let data = &raw const ZERO as u64;
-        let code = images as *const () as u64;
+        let code = mapping_of_line as *const () as u64;
         let mut of = |address| layout.region(address, &mut images);
         let (Some(of_data), Some(of_code)) = (of(data), of(code)) else {
             panic!("this program is not told");
