@@ -451,6 +451,7 @@ mod tests {
             typed: None,
             name: None,
             words: crate::variables::Words::None,
+            pointed: BTreeMap::new(),
             live: true,
             shares: Vec::new(),
         };

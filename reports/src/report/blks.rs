@@ -442,6 +442,7 @@ mod tests {
 
     fn result(percent: f64, samples: u64) -> Effect {
         Effect::Result(Outcome {
+            pointed: None,
             parameter: "eax".to_owned(),
             class: Class::Integer(32),
             value: 2,

@@ -484,6 +484,7 @@ mod tests {
             list.add(&second, &mut coins);
             let estimates: Vec<f64> = list.tuples().map(|tuple| tuple.estimate()).collect();
             let merged = Merged {
+                course: None,
                 pc: 0,
                 parameter: "rax",
                 caller: None,
