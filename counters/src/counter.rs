@@ -132,6 +132,8 @@ counters! {
     NamesNotKept, Image, "names_not_kept", Times, "names of functions that found no room";
     UnwindRulesNotKept, Image, "unwind_rules_not_kept", Times,
         "files whose unwind rules found no room";
+    RegionsNotKept, Image, "regions_not_kept", Processes,
+        "whose values have no names for what they point to, since that found no room";
     FilesChanged, Image, "files_changed", Images, "that were written to while they ran";
 
     Throttled, Throttle, "throttled", Times, "the kernel held sampling back";

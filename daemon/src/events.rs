@@ -104,21 +104,19 @@ pub(crate) struct Arguments<'a> {
     pub(crate) others: Option<Others>,
     /// The lowest 64 bits of xmm0 to xmm7, where they are wanted.
     pub(crate) vectors: Option<&'a [Word; 8]>,
+    /// Whether it is wanted what they point to.
+    pub(crate) with_strings: bool,
 }
 
 /// An access to memory of at most 8 bytes.
-#[expect(
-    dead_code,
-    reason = "consumers may ask for more than those of today do"
-)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// The process address, if that is known.
     pub(crate) address: Option<u64>,
     /// How many bytes the instruction loads.
     pub(crate) bytes: u32,
-    /// Whether all of these bytes are known.
-    pub(crate) is_known: bool,
+    /// What it loads, if all of that is known.
+    pub(crate) value: Option<u64>,
 }
 
 /// A store to memory of at most 8 bytes.

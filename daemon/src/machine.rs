@@ -17,6 +17,7 @@ pub(crate) mod host;
 pub(crate) mod images;
 pub(crate) mod jitdump;
 pub(crate) mod kernel;
+pub(crate) mod layout;
 pub(crate) mod loadmap;
 pub(crate) mod mapping;
 pub(crate) mod maps;

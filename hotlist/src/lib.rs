@@ -22,6 +22,7 @@
 pub mod aggregate;
 mod coins;
 mod config;
+mod course;
 mod error;
 mod estimates;
 mod evict;
@@ -40,6 +41,7 @@ mod words;
 
 pub use coins::{Coins, Generator, Scripted};
 pub use config::{Config, Eviction, Method};
+pub use course::Course;
 pub use error::Error;
 pub use estimates::{Estimate, Estimates};
 pub use interval::{Draws, interval, weighted_interval};

@@ -153,8 +153,9 @@ pub trait Sink {
     /// An indirect jump, an indirect call or a return was interpreted, and leads there.
     fn went(&mut self, _pc: u64, _destination: u64) {}
 
-    /// A load of at most 8 bytes by an interpreted instruction; `known` if all of them were.
-    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _known: bool) {}
+    /// A load of at most 8 bytes by an interpreted instruction, with its value if all of it is
+    /// known.
+    fn load(&mut self, _pc: u64, _address: Option<u64>, _bytes: u32, _value: Option<u64>) {}
 
     /// A store of at most 8 bytes by an interpreted instruction, with its value if all of it is
     /// known.

@@ -12,7 +12,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     #[inline]
     pub(crate) fn load(&mut self, address: Option<u64>, width: Width) -> Result<Word, StopReason> {
         let Some(address) = address else {
-            self.sink.load(self.pc, None, width.bytes(), false);
+            self.sink.load(self.pc, None, width.bytes(), None);
             self.check_unknown()?;
             return Ok(Word::unknown(width));
         };
@@ -34,7 +34,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         if value.all().is_none() {
             self.check_load(address, width)?;
         }
-        let known = value.all().is_some();
+        let known = value.all();
         self.sink.load(self.pc, Some(address), width.bytes(), known);
         Ok(value)
     }
@@ -43,7 +43,7 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
     #[inline(never)]
     pub(crate) fn unread(&mut self, address: u64, width: Width) -> Result<Word, StopReason> {
         self.check_load(address, width)?;
-        self.sink.load(self.pc, Some(address), width.bytes(), false);
+        self.sink.load(self.pc, Some(address), width.bytes(), None);
         Ok(Word::unknown(width))
     }
 

@@ -85,6 +85,9 @@ kinds! {
     SYSCALL, "syscall", false;
     /// How each sample's thread was scheduled, which the host makes events of.
     SCHED, "sched", false;
+    /// With [`ARGS`](Self::ARGS), the first bytes of what arguments of calls point to, of which the
+    /// host makes events.
+    STRING, "string", false;
 }
 
 impl ValueKinds {

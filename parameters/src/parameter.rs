@@ -81,6 +81,9 @@ pub enum Parameter {
     /// Of a system call its number (0) and its arguments (1 to 6), as Linux takes them: what rax
     /// rdi rsi rdx r10 r8 r9 hold. A window reports them with the call.
     Syscall(u8),
+    /// The first bytes of what integer argument `i` of a call points to, as the host packs them.
+    /// For hosts that follow calls and loads: a window reports none.
+    Text(u8),
     /// What was interrupted, and how it was scheduled. For hosts that know: a window reports none.
     Sched,
 }
@@ -107,6 +110,7 @@ impl Parameter {
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
             Self::Sched => ValueKinds::SCHED,
+            Self::Text(_) => ValueKinds::STRING,
         }
     }
 
@@ -116,6 +120,7 @@ impl Parameter {
             Self::Single(_) => Number::F32,
             Self::Double(_) => Number::F64,
             Self::Taken => Number::Integer(1),
+            Self::Text(_) => Number::Text,
             Self::Dest(register) | Self::Pair(register) => {
                 // A general register has eight bytes at most.
                 Number::Integer((register.size() as u32 * 8).clamp(1, 64))
@@ -148,6 +153,8 @@ pub enum Number {
     F64,
     /// A number of single precision, in the low half.
     F32,
+    /// The first bytes of a text, as the host packs them.
+    Text,
 }
 
 /// A name that is no parameter's.
@@ -203,6 +210,7 @@ fn numbered(name: &str) -> Option<Parameter> {
         return match stem {
             "op" => Some(Parameter::Operand(number)),
             "arg" => Some(Parameter::Arg(number)),
+            "text" => Some(Parameter::Text(number)),
             "varg" => Some(Parameter::VectorArg(number)),
             "sys" => Some(Parameter::Syscall(number.checked_add(1)?)),
             _ => None,
@@ -255,6 +263,7 @@ impl fmt::Display for Parameter {
             Self::OldWord(i) => write!(f, "old.u64[{i}]"),
             Self::Operand(i) => write!(f, "op{i}"),
             Self::Arg(i) => write!(f, "arg{i}"),
+            Self::Text(i) => write!(f, "text{i}"),
             Self::ArgIn(register) => write!(f, "arg.{}", register_name(register)),
             Self::VectorArg(i) => write!(f, "varg{i}"),
             Self::Pair(register) => write!(f, "pair.{}", register_name(register)),
@@ -290,6 +299,7 @@ mod tests {
             (Parameter::VectorArg(7), "varg7"),
             (Parameter::Operand(0), "op0"),
             (Parameter::Arg(5), "arg5"),
+            (Parameter::Text(2), "text2"),
             (Parameter::ArgIn(Register::RAX), "arg.rax"),
             (Parameter::Pair(Register::R8L), "pair.r8b"),
             (Parameter::PairWord(Register::ST0, 1), "pair.st0.u64[1]"),
@@ -361,6 +371,7 @@ mod tests {
             "load.u64[0]",
             "op0",
             "arg5",
+            "text0",
             "varg7",
             "pair.eax",
             "sys5",

@@ -44,6 +44,12 @@ const OF_CHUNKS: [(&str, &str); 3] = [
     ("code", "id, image, bucket, data"),
 ];
 
+/// The same of regions.
+const OF_REGIONS: (&str, &str) = (
+    "region",
+    "process, subject, first, kind, pages, image, shown",
+);
+
 /// Writes all that is in the database `from` to `to`, which does not exist yet, in the newest
 /// layout. Estimates, counts and names are the same; of encodings of instructions those stay that
 /// a writer of today would keep. What is packed already stays as it is packed.
@@ -102,6 +108,10 @@ fn write_all(from: &Path, to: &Path) -> Result<(), Error> {
         for (table, columns) in OF_CHUNKS {
             copy(from, &source, &writer, table, columns)?;
         }
+    }
+    if open::has_regions(&source).map_err(failed)? {
+        let (table, columns) = OF_REGIONS;
+        copy(from, &source, &writer, table, columns)?;
     }
     let slices = Slices::of(&source).map_err(failed)?;
     let mut rows = Source::open(from, &source)?;

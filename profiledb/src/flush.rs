@@ -1,6 +1,7 @@
 //! Flushes: transactions that are saved whole or not at all.
 
 mod referred;
+mod regions;
 mod stacks;
 mod stage;
 

@@ -56,6 +56,8 @@ pub(crate) struct Caches {
     pub(crate) subjects: Cache<Subject, i64>,
     pub(crate) processes: Cache<ProcessKey, i64>,
     pub(crate) parameters: HashMap<String, i64>,
+    /// Pages of regions that were written, by process, access tag, first page and kind.
+    pub(crate) regions: Cache<(i64, i64, u64, i64), u64>,
     /// PCs that flushes had: see [`Flush::is_new`](crate::Flush::is_new).
     pub(crate) seen: Cache<(i64, u64), ()>,
     pub(crate) encoded: Encoded,
@@ -71,6 +73,7 @@ impl Caches {
             subjects: Cache::new(1 << 14),
             processes: Cache::new(1 << 16),
             parameters: HashMap::new(),
+            regions: Cache::new(1 << 16),
             seen: Cache::new(1 << 18),
             encoded: HashMap::new(),
             without_file: HashSet::new(),

@@ -50,10 +50,13 @@ mod read;
 #[cfg(feature = "database")]
 mod recover;
 #[cfg(feature = "database")]
+mod regions;
+#[cfg(feature = "database")]
 pub mod rollup;
 #[cfg(feature = "database")]
 pub mod rows;
 mod stacks;
+mod text;
 #[cfg(feature = "database")]
 pub mod view;
 mod ways;
@@ -80,8 +83,11 @@ pub use profile::{
     Outline, Pc, Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
+pub use regions::{Mapped, Region};
+#[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
 pub use stacks::StackEnd;
+pub use text::Text;
 pub use ways::{Calls, Directions};
 #[cfg(feature = "database")]
 pub use writer::{ImageRowId, PcRowId, ProcessRowId, SubjectRowId, Writer};

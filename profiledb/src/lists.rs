@@ -193,7 +193,7 @@ impl File<'_> {
             sat_count: self.get(row, 13)?,
             events,
             // Not stored; no event of the list came later.
-            last: u64::try_from(place.flush_ended).unwrap_or(0),
+            last: u64::try_from(place.flush_time.1).unwrap_or(0),
             pairs: pairs.map(|(within, across)| Pairs { within, across }),
             tuples,
         };
@@ -216,6 +216,7 @@ impl File<'_> {
             unknown: unknown as f64,
             windows,
             even,
+            time: place.flush_time,
             list: Estimates::from(&list),
         })
     }

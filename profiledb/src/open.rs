@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
 ];
 
 /// The version that has what tells how sure a share is.
@@ -42,6 +43,9 @@ const WITH_WEIGHTS: i64 = 4;
 
 /// The version that has chunks.
 const WITH_CHUNKS: i64 = 5;
+
+/// The version that has regions.
+const WITH_REGIONS: i64 = 6;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -344,6 +348,11 @@ pub(crate) fn has_weights(conn: &Connection) -> rusqlite::Result<bool> {
 /// Whether there are chunks.
 pub(crate) fn has_chunks(conn: &Connection) -> rusqlite::Result<bool> {
     number(conn, "user_version").map(|version| version >= WITH_CHUNKS)
+}
+
+/// Whether there are regions.
+pub(crate) fn has_regions(conn: &Connection) -> rusqlite::Result<bool> {
+    number(conn, "user_version").map(|version| version >= WITH_REGIONS)
 }
 
 /// Names of the files that this one was made of.

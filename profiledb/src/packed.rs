@@ -11,7 +11,7 @@ use crate::chunk::{
 use crate::{Calls, Directions, StackEnd};
 
 /// The newest schema of databases that this crate knows.
-pub const SCHEMA: i64 = 5;
+pub const SCHEMA: i64 = 6;
 
 /// The number of chunks of interrupts.
 pub const CYCLES: i64 = Kind::Cycles.number();

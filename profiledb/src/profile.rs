@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hotlist::{Coins, Estimates, Sum};
+use hotlist::{Coins, Course, Estimates, Sum};
 use selection::{Kinds, Selection};
 
+use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::{Error, Places, StackEnd, bare_parameter, read};
 
@@ -38,6 +39,8 @@ pub struct Filter {
     /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
     /// one of them.
     pub added_up: bool,
+    /// Call stacks of flushes stay apart. Interrupts do if [`Filter::apart`] says so.
+    pub by_flush: bool,
 }
 
 /// How far interrupts are told apart. Those that are not become one row, whose process, access tag,
@@ -121,6 +124,9 @@ pub struct CyclesRow {
     pub samples: u64,
     /// What they stand for, in cycles.
     pub cycles: f64,
+    /// When its flush began and ended, in nanoseconds of the Unix epoch: of rows that are one, that
+    /// of the first.
+    pub time: (i64, i64),
 }
 
 /// The values of one parameter at one PC, as one flush has them.
@@ -144,6 +150,9 @@ pub struct HotlistRow {
     pub windows: u64,
     /// How far these came at even distances, as [`NewHotlist::even`](crate::NewHotlist::even).
     pub even: Option<f64>,
+    /// When its flush began and ended, in nanoseconds of the Unix epoch: of lists that were added
+    /// up, that of the first.
+    pub time: (i64, i64),
     /// The values.
     pub list: Estimates<u64>,
 }
@@ -203,6 +212,9 @@ pub struct StackRow {
     pub samples: u64,
     /// What they stand for, in cycles.
     pub cycles: f64,
+    /// When its flush began and ended, in nanoseconds of the Unix epoch: if
+    /// [`Filter::by_flush`] does not say so, that of one of several.
+    pub time: (i64, i64),
 }
 
 /// A node of the calling-context tree that call stacks are paths of.
@@ -284,7 +296,8 @@ pub struct Profile {
     pub branches: Vec<BranchRow>,
     /// Calls, one row for each flush.
     pub calls: Vec<CallRow>,
-    /// Call stacks, one row for each process, access tag and path.
+    /// Call stacks, one row for each process, access tag and path, and for each flush if
+    /// [`Filter::by_flush`] says so.
     pub stacks: Vec<StackRow>,
     /// The nodes of these paths, each behind its caller's.
     pub stack_nodes: Vec<StackNode>,
@@ -293,11 +306,18 @@ pub struct Profile {
     pub counters: BTreeMap<(String, String), u64>,
     /// Those of the flush among them that ended last: how it is now, if a collector is at work.
     pub latest: Option<FlushCounters>,
+    /// Lists were added up while they were read.
+    pub added_up: bool,
+    /// Rows of flushes are apart, as [`Filter::by_flush`] says.
+    pub by_flush: bool,
     /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin
     /// and end in nanoseconds of the Unix epoch. All of it counts at its end.
     pub cut: Option<(i64, i64)>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
+    /// What lay where in the memory of these processes, as far as values point there. Of the rows
+    /// read any may be meant.
+    pub regions: Vec<Region<usize>>,
     /// Instructions that no row is about but those that [`Filter::parameters`] leaves out:
     /// addresses in order, by the index of their image.
     pub passed_over: Vec<Vec<u64>>,
@@ -323,6 +343,9 @@ pub struct Merged<'p> {
     pub even: f64,
     /// The values of all flushes.
     pub list: Sum<u64>,
+    /// What they say of rising and falling values, unless they were added up while they were read
+    /// ([`Filter::added_up`]).
+    pub course: Option<Course<u64>>,
 }
 
 impl Profile {
@@ -454,7 +477,7 @@ impl Profile {
             let length = rest.iter().take_while(|member| member.key() == key);
             let group = rest.get(..length.count())?;
             first += group.len();
-            Some(sum(group, coins()))
+            Some(sum(group, !self.added_up, coins()))
         })
     }
 }
@@ -473,7 +496,7 @@ impl<'p> Member<'p> {
 }
 
 /// Adds up the lists of a group.
-fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
+fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Merged<'p> {
     // A sum that has no room becomes the largest number that has.
     let add = |count: fn(&HotlistRow) -> f64| {
         let sum: f64 = group.iter().map(|member| count(member.row)).sum();
@@ -481,8 +504,14 @@ fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
     };
     let mut list = Sum::new(Sum::<u64>::MOST);
     let mut even = 0.0;
+    let mut course = with_course.then(Course::new);
     for Member { row, .. } in group {
         list.add_estimates(&row.list, &mut coins);
+        if let Some(course) = &mut course {
+            let time = |time: i64| u64::try_from(time).unwrap_or(0);
+            let time = (time(row.time.0), time(row.time.1));
+            course.add(&row.list, row.windows as f64, time);
+        }
         even += row.even.unwrap_or(0.0) * row.list.events();
     }
     let (pc, parameter, caller) = group.first().map_or((0, "", None), Member::key);
@@ -495,6 +524,7 @@ fn sum<'p>(group: &[Member<'p>], mut coins: impl Coins) -> Merged<'p> {
         windows: add(|row| row.windows as f64),
         even: even / (list.events() as f64).max(1.0),
         list,
+        course,
     }
 }
 

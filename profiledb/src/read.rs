@@ -13,6 +13,7 @@ mod chunks;
 mod file;
 mod order;
 mod referred;
+mod regions;
 mod rows;
 mod source;
 mod stacks;

@@ -15,6 +15,8 @@
 //!   functions around these) is there if a row of the view refers to it. Epochs are there if
 //!   they were asked for, but for what was typed to begin them and their settings, which say
 //!   `withheld` to those who are not privileged.
+//! - A region of a process's memory is there if its access tag is theirs, as if it were a row, and
+//!   if rows of the process are.
 //! - Of a roll-up that the time asked for ends within, there is when it began and ended.
 //! - The names of files that a source was made of (`joined`) are in no view.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports
@@ -23,6 +25,7 @@
 mod chunks;
 mod copy;
 mod refer;
+mod regions;
 mod stacks;
 mod target;
 
@@ -41,7 +44,7 @@ use target::Target;
 
 /// The tables that have a rule.
 #[cfg(test)]
-const RULES: [&str; 17] = [
+const RULES: [&str; 18] = [
     "branch",
     "call",
     "chunk",
@@ -56,6 +59,7 @@ const RULES: [&str; 17] = [
     "parameter",
     "pc",
     "process",
+    "region",
     "subject",
     "symbol",
     "tuple",

@@ -1,7 +1,7 @@
 //! A profile with all that its reports read beside it, in one file: `vcpi bundle`.
 //!
 //! A bundle is a tar archive under zstd. It has the databases, the programs and libraries that
-//! matter, their debug files, and a list of these as JSON. A report that reads a bundle takes it
+//! matter, their debug files, source lines around the hottest code, and a list of these as JSON. A report that reads a bundle takes it
 //! apart into a folder for its own eyes, which goes when the report ends, and looks there first for
 //! each file.
 //!
@@ -23,7 +23,7 @@ pub(crate) use self::reading::{is_bundle, open};
 pub(crate) use self::writing::write;
 
 /// The version of what is in a bundle. A later one is refused.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The name of the list, the first member.
 const LIST: &str = "vcpi-bundle.json";
 /// Bytes of the list.
@@ -62,6 +62,8 @@ enum Kind {
     Database,
     Image,
     Debug,
+    /// Lines of a source file around code that is hot.
+    Source,
 }
 
 impl Member {
@@ -107,11 +109,19 @@ pub(crate) fn debug_file(image: &Image) -> Option<PathBuf> {
     find(Kind::Debug, image)
 }
 
+/// The lines of a source file that a bundle has, by the path in debug information.
+pub(crate) fn source_file(file: &Path) -> Option<PathBuf> {
+    find_member(|member| member.kind == Kind::Source && member.path == file)
+}
+
 fn find(kind: Kind, image: &Image) -> Option<PathBuf> {
+    find_member(|member| member.is_of(kind, image))
+}
+
+fn find_member(is_it: impl Fn(&Member) -> bool) -> Option<PathBuf> {
     let open = OPEN.lock().ok()?;
     open.iter().find_map(|bundle| {
-        let mut members = bundle.members.iter();
-        let index = members.position(|member| member.is_of(kind, image))?;
+        let index = bundle.members.iter().position(&is_it)?;
         Some(bundle.place(index))
     })
 }

@@ -65,6 +65,8 @@ pub(crate) struct Export {
     pub(crate) is_binary: bool,
     /// The rows that it is made of; with [`VALUES`] also value profiles and calls.
     pub(crate) rows: Kinds,
+    /// Whether interrupts are told apart by the flushes that they are of.
+    pub(crate) by_flush: bool,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
     /// The bytes of the file, from a profile and the options as given.
@@ -128,6 +130,7 @@ impl Asked {
             kinds: self.rows(),
             apart: Apart::Rows,
             one_function: false,
+            by_flush: self.export.by_flush,
             ..Needs::ROWS
         }
     }

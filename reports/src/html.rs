@@ -7,7 +7,6 @@
 mod code;
 mod data;
 mod skeleton;
-mod source;
 mod tree;
 
 use std::io::IsTerminal as _;
@@ -23,6 +22,8 @@ use crate::failure::Failure;
 use crate::query::Needs;
 use crate::renderers::Format;
 use crate::view::View;
+
+pub(crate) use self::code::hottest;
 
 /// How a page is written.
 #[derive(Debug, Clone, clap::Args)]

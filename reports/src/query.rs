@@ -175,6 +175,10 @@ pub(crate) struct Needs<'a> {
     pub(crate) others: bool,
     /// No function is named.
     pub(crate) nameless: bool,
+    /// Interrupts are told apart by their flushes.
+    pub(crate) by_flush: bool,
+    /// Where a function is asked for, whether its values rise or fall.
+    pub(crate) trends: bool,
 }
 
 /// No table.
@@ -216,6 +220,8 @@ impl Needs<'_> {
         stubs: false,
         others: true,
         nameless: false,
+        by_flush: false,
+        trends: false,
     };
 
     /// Whether it is counters that are asked for, those of all processes.

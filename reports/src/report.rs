@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::query::Ask;
 use crate::render::{rounded, whole};
 use crate::values::{Class, JsonValue};
-use crate::view::{Heat, Share, Values, View};
+use crate::view::{Heat, Share, Trend, Values, View};
 
 /// Makes the commands of the reports. Each is a type with the options, whose comment is the help,
 /// and goes by what it is about.
@@ -76,10 +76,16 @@ reports! {
 pub(crate) struct JsonShare {
     #[serde(flatten)]
     value: JsonValue,
+    /// What it points to: `heap+0x2a0`, `stack 0x7ffc0010`, `image:symbol+0x8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
     estimate: f64,
     percent: f64,
     low: f64,
     high: f64,
+    /// Whether it rises or falls over the time of the profile.
+    #[serde(skip_serializing_if = "Trend::is_steady")]
+    trend: Trend,
     /// Whether the share is told apart from 0; where not, the estimate says nothing alone.
     supported: bool,
 }
@@ -88,17 +94,19 @@ impl JsonShare {
     fn new(values: &Values, class: Class, share: &Share) -> JsonShare {
         JsonShare {
             value: class.json(share.value),
+            place: values.pointed.get(&share.value).map(|at| (**at).to_owned()),
             estimate: rounded(share.estimate, 1),
             percent: rounded(share.percent, 1),
             low: rounded(share.low, 1),
             high: rounded(share.high, 1),
+            trend: share.trend,
             supported: is_supported(values, share),
         }
     }
 }
 
 /// The most values of a profile in JSON. What comes after them is told by its number alone.
-const JSON_VALUES: usize = 64;
+pub(crate) const JSON_VALUES: usize = 64;
 
 /// The most frequent values as JSON has them.
 fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {
@@ -123,8 +131,8 @@ pub(crate) fn is_supported(values: &Values, share: &Share) -> bool {
 /// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
 /// in place of the share where less than 90 % is known: `(20.1..45.3% 0x4)`.
 /// Only supported shares are shown.
-fn shares_text(values: &Values, class: Class, most: usize) -> String {
-    shares_with(values, most, |value| class.text(value))
+fn shares_text(values: &Values, most: usize) -> String {
+    shares_with(values, most, |value| values.text(value))
 }
 
 /// As [`shares_text`], with values in words of their own.
@@ -155,7 +163,8 @@ fn shares_between(
                     true => format!(" [{:.1}-{:.1}]", share.low, share.high),
                     false => String::new(),
                 };
-                format!("({:.1}%{interval} {value})", share.percent)
+                let trend = share.trend.words();
+                format!("({:.1}%{interval} {value}{trend})", share.percent)
             } else {
                 format!("({:.1}..{:.1}% {value})", share.low, share.high)
             }

@@ -104,6 +104,7 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
             time::local(until)
         )));
     }
+    let by_function = needs.function.is_some() || common.only_function.is_some();
     Ok(Filter {
         epochs: common.epoch.clone(),
         pids: common.pid.clone(),
@@ -117,9 +118,11 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         images: Vec::new(),
         places: None,
         apart: apart(common, needs),
-        added_up: true,
+        by_flush: needs.by_flush,
+        // Lists of all functions, one for each flush, would be too many.
+        added_up: !(needs.trends && by_function),
         // A name may be told by any instruction.
-        parameters: match needs.function.is_some() || common.only_function.is_some() {
+        parameters: match by_function {
             true => Vec::new(),
             false => needs
                 .parameters

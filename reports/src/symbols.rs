@@ -6,6 +6,7 @@
 //! the collector wrote. An address without one is printed as `image+0xaddress`, and a
 //! note says why.
 
+pub(crate) mod data;
 mod declared;
 mod kept;
 mod language;
@@ -391,22 +392,6 @@ impl<'p> Symbols<'p> {
     pub(crate) fn describe(&mut self, image: usize, address: u64) -> String {
         let id = self.at(image, address);
         self.described(id, image, address)
-    }
-
-    /// An address of an image, as data may hold it: `image:function+0xoffset`, or
-    /// `image+0xaddress`.
-    pub(crate) fn place(&mut self, image: usize, address: u64) -> String {
-        let id = self.at(image, address);
-        let is_named = id
-            .and_then(|id| self.function(id))
-            .is_some_and(|of| of.named);
-        match is_named {
-            true => {
-                let name = self.described(id, image, address);
-                format!("{}:{name}", self.short_name(image))
-            }
-            false => self.plain(image, address),
-        }
     }
 
     /// A PC of the profile as [`Symbols::describe`] has it.

@@ -38,6 +38,9 @@ pub(crate) enum Tool {
         /// Leave out the files of images that have less than this share of all cycles, in percent.
         #[arg(long, value_name = "PCT", default_value_t = 0.1, value_parser = args::percentage)]
         least: f64,
+        /// Leave out the lines of source files.
+        #[arg(long)]
+        no_source: bool,
     },
     /// Write the manual pages and the shells' completions of this program: how it is packaged.
     #[command(name = "__document", hide = true)]
@@ -87,7 +90,11 @@ impl Tool {
                 };
                 done.map_err(|error| Failure::Input(error.to_string()))
             }
-            Tool::Bundle { output, least } => bundle::write(common, output, *least),
+            Tool::Bundle {
+                output,
+                least,
+                no_source,
+            } => bundle::write(common, output, *least, !no_source),
             Tool::Document { folder } => Ok(args::document(folder)?),
             Tool::Complete { words } => {
                 Ok(io::stdout().write_all(complete::names(words).as_bytes())?)

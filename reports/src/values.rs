@@ -1,6 +1,7 @@
 //! How a captured value is written: its width, number class, hex or decimal.
 
 use parameters::{Number, Parameter};
+use profiledb::Text;
 use serde::Serialize;
 
 /// What the bits of a value are.
@@ -12,6 +13,8 @@ pub(crate) enum Class {
     F64,
     /// A float, in the low half.
     F32,
+    /// The first bytes of a string ([`profiledb::Text`]).
+    Text,
 }
 
 /// A value as JSON has it.
@@ -22,6 +25,9 @@ pub(crate) struct JsonValue {
     /// The number, where the bits are a floating-point one that JSON can hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) float: Option<f64>,
+    /// The first bytes of a string, in quotes, as text has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
 }
 
 impl Class {
@@ -31,6 +37,7 @@ impl Class {
             Ok(Number::Integer(bits)) => Class::Integer(bits),
             Ok(Number::F32) => Class::F32,
             Ok(Number::F64) => Class::F64,
+            Ok(Number::Text) => Class::Text,
             // What a later version of the collector may have.
             Err(_) => Class::Integer(64),
         }
@@ -40,7 +47,7 @@ impl Class {
     pub(crate) fn mask(self, value: u64) -> u64 {
         match self {
             Class::Integer(bits) => mask(value, bits),
-            Class::F64 => value,
+            Class::F64 | Class::Text => value,
             Class::F32 => mask(value, 32),
         }
     }
@@ -51,6 +58,10 @@ impl Class {
         match self {
             Class::F64 => number(f64::from_bits(value)),
             Class::F32 => number(f64::from(f32::from_bits(low32(value)))),
+            Class::Text => match Text::of_value(value) {
+                Some(text) => text.to_string(),
+                None => format!("0x{value:x}"),
+            },
             Class::Integer(bits) => match small_negative(value, bits) {
                 Some(distance) => format!("-{distance}"),
                 None => format!("0x{value:x}"),
@@ -64,11 +75,16 @@ impl Class {
         let float = match self {
             Class::F64 => Some(f64::from_bits(value)),
             Class::F32 => Some(f64::from(f32::from_bits(low32(value)))),
-            Class::Integer(_) => None,
+            Class::Integer(_) | Class::Text => None,
+        };
+        let text = match self {
+            Class::Text => Text::of_value(value),
+            _ => None,
         };
         JsonValue {
             value: format!("0x{value:x}"),
             float: float.filter(|float| float.is_finite()),
+            text: text.map(|text| text.to_string()),
         }
     }
 }

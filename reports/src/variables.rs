@@ -109,6 +109,11 @@ pub(crate) fn character(value: u64) -> Option<String> {
 }
 
 impl Parameter {
+    /// Whether it points to characters.
+    pub(crate) fn is_string(&self) -> bool {
+        self.of.ends_with("char *")
+    }
+
     /// As it stands in a declaration.
     pub(crate) fn text(&self) -> String {
         match &self.name {

@@ -13,11 +13,13 @@ use crate::args::Common;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
+use crate::pointers::Pointers;
 use crate::query::Needs;
+use crate::report::JSON_VALUES;
 use crate::symbols::{FunctionId, Offers, Symbols};
 use crate::variables::Returned;
 
-pub(crate) use values::{Base, Share, Values};
+pub(crate) use values::{Base, Share, Trend, Values};
 
 /// Seed of the coins that merges of hotlists throw: the same input gives the same report.
 const SEED: u64 = 0x7663_7069;
@@ -65,6 +67,8 @@ pub(crate) struct View<'p> {
     pub(crate) profile: &'p Profile,
     /// Names for its addresses.
     pub(crate) symbols: Symbols<'p>,
+    /// What lies where in its processes.
+    pub(crate) pointers: Pointers,
     /// Interrupts of each PC.
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
@@ -151,6 +155,7 @@ impl<'p> View<'p> {
         View {
             profile,
             symbols,
+            pointers: Pointers::new(profile),
             heat,
             of_function: OnceCell::new(),
             min_samples: common.min_samples.unwrap_or(needs.min_samples),
@@ -414,6 +419,26 @@ impl<'p> View<'p> {
                 is_enough
             })
             .collect()
+    }
+
+    /// Finds out what the most frequent values point to.
+    pub(crate) fn tell(&self, values: &mut Values) {
+        if self.pointers.is_empty() {
+            return;
+        }
+        let class = values.class();
+        for share in values.shares.iter().take(JSON_VALUES) {
+            let of = (values.parameter.as_str(), class);
+            if let Some(text) = self.pointers.text(&self.symbols, of, share.value) {
+                values.pointed.insert(share.value, text);
+            }
+        }
+    }
+
+    /// Values, and [what they point to](View::tell).
+    pub(crate) fn told(&self, mut values: Values) -> Values {
+        self.tell(&mut values);
+        values
     }
 
     /// Those of some PCs that are in functions without a result there, as far as debug information

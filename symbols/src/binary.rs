@@ -38,6 +38,8 @@ pub struct Segment {
     pub offset: u64,
     /// Bytes of the segment in the file.
     pub file_size: u64,
+    /// Bytes of the segment in memory.
+    pub memory_size: u64,
     /// The segment may be written.
     pub writable: bool,
     /// The segment may be executed.
@@ -281,6 +283,7 @@ fn segments<'a>(file: &object::File<'a, Pieces<'a>>, pieces: Pieces<'a>) -> Vec<
             address,
             offset,
             file_size,
+            memory_size: segment.size(),
             writable: p_flags & object::elf::PF_W == object::elf::PF_W,
             executable: p_flags & object::elf::PF_X == object::elf::PF_X,
         })

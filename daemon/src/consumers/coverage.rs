@@ -46,7 +46,7 @@ impl Consumer for Coverage {
     #[inline(always)]
     fn load(&mut self, _: &mut Shared, _: &At<'_>, load: &Load) {
         self.loads += 1;
-        self.loads_known += u64::from(load.is_known);
+        self.loads_known += u64::from(load.value.is_some());
     }
 
     fn ends(&mut self, _: &mut Shared, _: &Context, ending: &Ending) {

@@ -1,5 +1,7 @@
 //! Value profiles: which values windows see at each instruction, and as arguments of each call.
 
+mod strings;
+
 use std::array;
 
 use counters::{Counter, CounterKey, Loss};
@@ -7,9 +9,11 @@ use hotlist::{Config, Hotlist};
 use interpreter::{OTHER_ARGUMENTS, Parameter};
 use rustc_hash::FxHashMap;
 
+use self::strings::Strings;
 use super::returns::{self, Returns};
 use crate::events::{
-    Arguments, At, Call, Consumer, Context, Event, NONE, Options, Owner, PcId, Shared, SiteId,
+    Arguments, At, Call, Consumer, Context, Ending, Event, Load, NONE, Options, Owner, PcId,
+    Shared, SiteId, Store,
 };
 
 /// Key of a value profile.
@@ -84,6 +88,8 @@ pub(crate) struct Values {
     pub(super) times: u32,
     /// Instructions of a window, if those that return within one are counted apart; else 0.
     pub(super) long: u32,
+    /// What the arguments of the present window's calls point to.
+    strings: Strings,
 }
 
 impl Values {
@@ -329,6 +335,27 @@ impl Values {
         }
     }
 
+    /// Counts what the arguments of the window's calls point to, as far as it was loaded. Of the
+    /// rest nothing is told: the arguments themselves say how many calls there were.
+    #[cold]
+    fn add_strings(&mut self, shared: &mut Shared, window: &Context) {
+        let strings = std::mem::take(&mut self.strings);
+        for pending in strings.pending() {
+            let Some(text) = pending.text() else { continue };
+            let at = At {
+                window,
+                site: Some(pending.site),
+                depth: pending.depth,
+                caller: None,
+            };
+            let to = (pending.site, pending.callee, pending.caller);
+            let event = (Parameter::Text(pending.number), Some(text.value()));
+            self.add_arguments(shared, &at, to, &[event]);
+        }
+        self.strings = strings;
+        self.strings.clear();
+    }
+
     /// Takes over a profile; `pc` gives its PCs in the copy.
     pub(crate) fn copy(
         &mut self,
@@ -369,11 +396,13 @@ impl Consumer for Values {
             known: 0,
             times: 1,
             long: returns::long(options.window),
+            strings: Strings::default(),
         }
     }
 
     fn begins(&mut self, _: &mut Shared, window: &Context) {
         self.times = window.times;
+        self.strings.clear();
     }
 
     /// While an instruction is interpreted, what its values go to can come into the cache.
@@ -402,6 +431,29 @@ impl Consumer for Values {
     fn call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>) {
         if let Some(arguments) = &call.arguments {
             self.add_call(shared, at, call, arguments);
+            if arguments.with_strings {
+                self.strings.call(at, call, &arguments.registers.arguments);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn load(&mut self, _: &mut Shared, _: &At<'_>, load: &Load) {
+        if !self.strings.is_empty() {
+            self.strings.load(load);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, _: &mut Shared, _: &At<'_>, store: &Store) {
+        if !self.strings.is_empty() {
+            self.strings.store(store);
+        }
+    }
+
+    fn ends(&mut self, shared: &mut Shared, window: &Context, _: &Ending) {
+        if !self.strings.is_empty() {
+            self.add_strings(shared, window);
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod moved;
 
+// Over 500 lines: every record that tells of processes and their mappings changes one table.
+
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -13,6 +15,7 @@ use crate::machine::guards::Guards;
 use crate::machine::host::Host;
 use crate::machine::images::{ImageId, Images};
 use crate::machine::jitdump;
+use crate::machine::layout::{Layout, Remains, Stacks};
 use crate::machine::mapping::{
     Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights,
 };
@@ -47,6 +50,10 @@ pub(crate) struct Process {
     pub(crate) guards: Guards,
     /// What was seen of the code that it makes.
     pub(crate) generated_code: GeneratedCode,
+    /// Addresses on its threads' stacks.
+    pub(crate) stacks: Stacks,
+    /// Something was collected of it since the last flush.
+    pub(crate) sampled: bool,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
     /// How many threads it has, where that is known: of those whose birth was told.
@@ -98,6 +105,8 @@ impl Process {
             signals: Signals::default(),
             guards: Guards::default(),
             generated_code: GeneratedCode::new(pid, &rooms.generated_code),
+            stacks: Stacks::default(),
+            sampled: false,
             texts: Vec::new(),
             threads: None,
             exited: None,
@@ -167,6 +176,8 @@ pub(crate) struct Loadmap {
     exited: usize,
     /// Processes that ended, in the order in which they did.
     gone: VecDeque<(u64, Pid)>,
+    /// What was mapped in those that went.
+    remains: Remains,
     rooms: Rooms,
     /// Programs whose mappings are looked at again.
     watched: Vec<Pid>,
@@ -194,6 +205,7 @@ impl Loadmap {
             next: 0,
             exited: 0,
             gone: VecDeque::new(),
+            remains: Remains::default(),
             rooms: Rooms::new(bytes / MAPPING_BYTES),
             watched: Vec::new(),
             dropped: 0,
@@ -223,9 +235,29 @@ impl Loadmap {
         let one = |process: &Process| {
             let seen = process.pages.bytes() + process.vmas.bytes();
             let seen = seen + process.generated_code.bytes() + process.guards.bytes();
+            let seen = seen + process.stacks.bytes();
             process.comm.capacity() + process.maps.bytes() + seen
         };
-        of_map(&self.processes) + self.processes.values().map(one).sum::<usize>()
+        let all = of_map(&self.processes) + self.processes.values().map(one).sum::<usize>();
+        all + self.remains.bytes()
+    }
+
+    /// What lies where in a process that something was collected of.
+    pub(crate) fn layout(&mut self, pid: Pid, id: ProcessId) -> Option<Layout> {
+        match self.processes.get(&pid).filter(|process| process.id == id) {
+            Some(process) => Some(Layout::of(process)),
+            None => self.remains.take(id),
+        }
+    }
+
+    /// A flush has all that was collected. Returns of how many processes what lay where in them
+    /// found no room.
+    pub(crate) fn begin_flush(&mut self) -> u64 {
+        self.remains.clear();
+        for process in self.processes.values_mut() {
+            process.sampled = false;
+        }
+        std::mem::take(&mut self.remains.dropped)
     }
 
     /// The process with this pid.
@@ -307,10 +339,11 @@ impl Loadmap {
             self.dropped += 1;
             return;
         }
-        if let Some(old) = self.processes.insert(process.pid, process)
-            && old.exited.is_some()
-        {
-            self.exited = self.exited.saturating_sub(1);
+        if let Some(old) = self.processes.insert(process.pid, process) {
+            self.remains.keep(&old);
+            self.exited = self
+                .exited
+                .saturating_sub(usize::from(old.exited.is_some()));
         }
     }
 
@@ -404,7 +437,11 @@ impl Loadmap {
             self.gone.push_back((time, pid));
         }
         if self.exited > MAX_EXITED {
-            self.processes.retain(|_, process| process.exited.is_none());
+            let ended = |process: &Process| process.exited.is_some();
+            for process in self.processes.values().filter(|process| ended(process)) {
+                self.remains.keep(process);
+            }
+            self.processes.retain(|_, process| !ended(process));
             self.gone.clear();
             self.exited = 0;
         }
@@ -419,7 +456,9 @@ impl Loadmap {
             // Its pid may be another's by now.
             let process = self.processes.get(&pid);
             if process.is_some_and(|process| process.exited == Some(ended)) {
-                self.processes.remove(&pid);
+                if let Some(process) = self.processes.remove(&pid) {
+                    self.remains.keep(&process);
+                }
                 self.exited = self.exited.saturating_sub(1);
             }
         }

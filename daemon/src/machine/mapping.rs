@@ -29,6 +29,18 @@ pub(crate) struct Mapping {
     /// The kernel writes it while the program runs.
     pub(crate) kernel_writes: bool,
     kind: MappingKind,
+    area: Area,
+}
+
+/// What the kernel uses memory without a file for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// The heap that `brk` moves the end of.
+    Heap,
+    /// The stack of the first thread.
+    Stack,
+    /// Nothing that it tells.
+    Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +68,7 @@ impl Mapping {
             special: false,
             kernel_writes: true,
             kind: MappingKind::File,
+            area: Area::Other,
         }
     }
 
@@ -97,6 +110,7 @@ impl Mapping {
             image,
             offset: 0,
             kind: MappingKind::Anon,
+            area: Area::Other,
             never_writable: false,
             ..self
         }
@@ -134,6 +148,7 @@ impl Mapping {
                 .offset
                 .wrapping_add(self.start.wrapping_sub(before.start)),
             kind: MappingKind::File,
+            area: Area::Other,
             never_writable: false,
             ..self
         }
@@ -152,6 +167,16 @@ impl Mapping {
     /// Whether this is memory without a file.
     pub(crate) fn is_anon(&self) -> bool {
         self.kind == MappingKind::Anon
+    }
+
+    /// What the kernel uses it for.
+    pub(crate) fn area(&self) -> Area {
+        self.area
+    }
+
+    /// Whether this is memory that nobody may access: what lies below a stack.
+    pub(crate) fn is_guard(&self) -> bool {
+        self.is_anon() && !self.readable && !self.writable && !self.executable
     }
 
     /// Whether somebody else may write it although one thread alone uses the address space: another
@@ -211,6 +236,7 @@ pub(crate) mod tests {
             special: false,
             kernel_writes: false,
             kind: MappingKind::File,
+            area: Area::Other,
         }
     }
 
@@ -222,6 +248,7 @@ pub(crate) mod tests {
                 address: 0,
                 offset: 0,
                 file_size: 0x1500,
+                memory_size: 0x1500,
                 writable: false,
                 executable: false,
             },
@@ -229,6 +256,7 @@ pub(crate) mod tests {
                 address: 0x2500,
                 offset: 0x1500,
                 file_size: 0x800,
+                memory_size: 0x900,
                 writable: false,
                 executable: true,
             },

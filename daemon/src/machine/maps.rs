@@ -229,6 +229,11 @@ impl Maps {
         (!self.tree.incomplete).then_some(&self.tree.code)
     }
 
+    /// All mappings, in the order of their addresses.
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        self.tree.mappings.values()
+    }
+
     /// The images that are mapped.
     pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> {
         self.tree.mappings.values().map(|mapping| mapping.image)

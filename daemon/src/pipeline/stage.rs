@@ -213,6 +213,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
                 registers: call,
                 others,
                 vectors: (wants_vectors && !self.leaves_vectors).then_some(&call.vector_arguments),
+                with_strings: self.capture.contains(ValueKinds::STRING),
             }),
         };
         self.tell(at, |consumers, shared, at| {
@@ -313,14 +314,14 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         });
     }
 
-    fn load(&mut self, pc: u64, address: Option<u64>, bytes: u32, is_known: bool) {
+    fn load(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
         if self.accesses.is_on() {
             self.accesses.load(address, bytes);
         }
         let load = Load {
             address,
             bytes,
-            is_known,
+            value,
         };
         self.tell(self.current_site(pc), |consumers, shared, at| {
             consumers.load(shared, at, &load);

@@ -4,6 +4,7 @@
 //! it is the work of another thread (`saver`).
 
 mod copy;
+mod regions;
 mod stacks;
 
 use std::io;
@@ -48,6 +49,8 @@ pub(crate) struct Snapshot {
     generated: Vec<(ImageId, Vec<NamedCode>)>,
     /// Images whose code ran in 32-bit mode.
     in_32_bit_mode: FxHashSet<ImageId>,
+    /// What lies where values point, and for whom.
+    regions: Vec<regions::Told>,
     kernel: Kernel,
     /// Wall-clock nanoseconds.
     started: i64,
@@ -67,6 +70,7 @@ impl Snapshot {
             nameless: FxHashSet::default(),
             generated: Vec::new(),
             in_32_bit_mode: FxHashSet::default(),
+            regions: Vec::new(),
             kernel: collector.kernel,
             started,
             ended,
@@ -74,6 +78,7 @@ impl Snapshot {
             tables,
         };
         snapshot.look_at_images(&mut collector.images, &mut collector.cache);
+        snapshot.look_at_regions(&mut collector.loadmap, &mut collector.images);
         collector.close_unmapped_images();
         snapshot
     }
@@ -87,7 +92,7 @@ impl Snapshot {
 
     /// Bytes that it holds, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.tables.bytes() + of_vec(&self.code)
+        self.tables.bytes() + of_vec(&self.code) + of_vec(&self.regions)
     }
 
     fn look_at_images(&mut self, images: &mut Images, cache: &mut DecodeCache) {
@@ -244,6 +249,7 @@ impl Snapshot {
             }
         }
         write_stacks(&mut flush, tables, owner, pc)?;
+        self.write_regions(&mut flush, &processes)?;
         if rejected > 0 {
             flush.count(Loss::RejectedProfiles, rejected)?;
         }

@@ -243,7 +243,8 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         let Some(value) = value else {
             return self.unread(address, from);
         };
-        self.sink.load(self.pc, Some(address), from.bytes(), true);
+        self.sink
+            .load(self.pc, Some(address), from.bytes(), Some(value));
         Ok(Word::known(value))
     }
 

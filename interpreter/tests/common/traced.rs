@@ -15,7 +15,7 @@ enum Event {
     Jump(Box<Call>),
     Returned(u64),
     Went(u64, u64),
-    Load(u64, Option<u64>, u32, bool),
+    Load(u64, Option<u64>, u32, Option<u64>),
     Store(u64, Option<u64>, u32, Option<u64>),
 }
 
@@ -47,8 +47,8 @@ impl Sink for Log {
     fn went(&mut self, pc: u64, destination: u64) {
         self.0.push(Event::Went(pc, destination));
     }
-    fn load(&mut self, pc: u64, address: Option<u64>, bytes: u32, known: bool) {
-        self.0.push(Event::Load(pc, address, bytes, known));
+    fn load(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
+        self.0.push(Event::Load(pc, address, bytes, value));
     }
     fn store(&mut self, pc: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
         self.0.push(Event::Store(pc, address, bytes, value));

@@ -385,7 +385,7 @@ struct Lines(Vec<u64>);
 impl Sink for Lines {
     fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
 
-    fn load(&mut self, _: u64, address: Option<u64>, bytes: u32, _: bool) {
+    fn load(&mut self, _: u64, address: Option<u64>, bytes: u32, _: Option<u64>) {
         let Some(address) = address else { return };
         let last = address.wrapping_add(u64::from(bytes).wrapping_sub(1));
         for line in [address & !63, last & !63] {

@@ -32,6 +32,8 @@ pub(crate) struct Builder {
     noted: HashMap<(usize, u64), usize>,
     /// Lists that are added up; `None`: they stay apart.
     sums: Option<Sums>,
+    /// Call stacks of flushes stay apart.
+    by_flush: bool,
     /// How far interrupts are told apart.
     apart: Apart,
     /// The rows of interrupts that others are added to.
@@ -56,6 +58,7 @@ impl Builder {
     pub(super) fn new(filter: &Filter) -> Builder {
         Builder {
             notes: filter.places.is_some(),
+            by_flush: filter.by_flush,
             apart: filter.apart,
             sums: filter.added_up.then(Sums::default),
             ..Builder::default()
@@ -277,6 +280,9 @@ impl Builder {
             let known = self.passed_over.entry(image(of)).or_default();
             known.extend(addresses);
         }
+        let regions = more.regions.into_iter();
+        let regions = regions.map(|region| region.with_image(&mut |index| image(index)));
+        self.profile.regions.extend(regions);
         for ((of, address), symbol) in other.symbols {
             let known = self.symbols.entry((image(of), address));
             known.or_insert(symbol);
@@ -307,6 +313,7 @@ impl Builder {
 
     pub(super) fn finish(self) -> Profile {
         let mut profile = self.profile;
+        let added_up = self.sums.is_some();
         if let Some(sums) = self.sums {
             sums.finish(&mut profile.hotlists);
         }
@@ -331,7 +338,9 @@ impl Builder {
                 of_image.sort_unstable();
             }
         }
-        stacks::add_up(&mut profile.stacks);
+        stacks::add_up(&mut profile.stacks, self.by_flush);
+        profile.by_flush = self.by_flush;
+        profile.added_up = added_up;
         if self.packed {
             order::sort(&mut profile);
         } else if self.notes {

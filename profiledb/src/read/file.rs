@@ -70,6 +70,9 @@ impl File<'_> {
             self.read_chunks(&mut referred)?;
             self.read_code(&referred)?;
         }
+        if kinds.values && open::has_regions(self.conn).map_err(|e| Error::sqlite(self.path, e))? {
+            self.read_regions(&referred)?;
+        }
         self.read_counters(&referred)?;
         self.read_symbols(&referred)
     }

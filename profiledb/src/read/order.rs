@@ -1,6 +1,7 @@
 //! The order of images and instructions in a profile, by which reports break ties.
 
 use crate::profile::{Pc, Profile};
+use crate::regions::Mapped;
 
 /// Puts images into the order of their kinds, paths and identities, and instructions into that of
 /// images and addresses: so it does not depend on what else was read.
@@ -18,6 +19,11 @@ pub(super) fn sort(profile: &mut Profile) {
     permute(&mut profile.passed_over, &order);
     for pc in &mut profile.pcs {
         pc.image = new(pc.image);
+    }
+    for region in &mut profile.regions {
+        if let Mapped::Image { image, .. } = &mut region.what {
+            *image = new(*image);
+        }
     }
     for symbol in &mut profile.symbols {
         symbol.image = new(symbol.image);

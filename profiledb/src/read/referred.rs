@@ -125,7 +125,7 @@ pub(crate) struct Place {
     pub(crate) pc: usize,
     pub(crate) other: Option<usize>,
     pub(super) cycles_per_unit: f64,
-    pub(crate) flush_ended: i64,
+    pub(crate) flush_time: (i64, i64),
 }
 
 impl File<'_> {
@@ -378,9 +378,9 @@ impl File<'_> {
 
         let Some(&FlushOfFile {
             epoch,
+            started,
             ended,
             taken,
-            ..
         }) = referred.flushes.get(&flush)
         else {
             return Err(self.dangling("flush", flush));
@@ -445,7 +445,7 @@ impl File<'_> {
             pc,
             other,
             cycles_per_unit,
-            flush_ended: ended,
+            flush_time: (started, ended),
         }))
     }
 

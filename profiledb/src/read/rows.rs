@@ -40,7 +40,7 @@ impl File<'_> {
                     pc,
                     other: caller,
                     cycles_per_unit,
-                    ..
+                    flush_time: time,
                 } = place;
                 let cycles = weight as f64 * cycles_per_unit;
                 file.builder.add_total(image, samples, cycles);
@@ -51,6 +51,7 @@ impl File<'_> {
                     caller,
                     samples,
                     cycles,
+                    time,
                 };
                 file.builder.add_cycles(row);
             }

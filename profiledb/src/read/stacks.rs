@@ -57,15 +57,19 @@ impl File<'_> {
                 end: row.end,
                 samples: row.samples,
                 cycles: row.weight as f64 * chunk.cycles_per_unit,
+                time: chunk.place.time,
             });
         }
         Ok(())
     }
 }
 
-/// Makes one row of all flushes' rows of a path.
-pub(super) fn add_up(rows: &mut Vec<StackRow>) {
-    let key = |row: &StackRow| (row.process, row.subject, row.node, row.end);
+/// Makes one row of all flushes' rows of a path, or of those of each flush.
+pub(super) fn add_up(rows: &mut Vec<StackRow>, by_flush: bool) {
+    let key = |row: &StackRow| {
+        let time = by_flush.then_some(row.time);
+        (row.process, row.subject, row.node, row.end, time)
+    };
     rows.sort_by_key(key);
     rows.dedup_by(|more, sum| {
         let is_same = key(more) == key(sum);

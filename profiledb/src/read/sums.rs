@@ -167,6 +167,7 @@ mod tests {
                 unknown: 1.0,
                 windows: events,
                 even: (flush % 5 > 0).then_some(0.5),
+                time: (0, 1),
                 list: Estimates::from(&list),
             });
         }

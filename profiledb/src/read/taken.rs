@@ -94,6 +94,7 @@ impl File<'_> {
                             unknown: row.unknown,
                             windows: row.windows,
                             even: row.even,
+                            time: chunk.place.time,
                             list: row.list,
                         };
                         self.builder.add_list(row);
@@ -180,6 +181,7 @@ impl File<'_> {
                 caller,
                 samples: row.samples,
                 cycles,
+                time: chunk.place.time,
             });
         }
         Ok(())

@@ -299,6 +299,13 @@ impl Hour {
                 .execute([id])?;
         }
         super::add_counters(conn, self.target, &sums)?;
+        // A file that an older program began may not have them yet.
+        if open::has_regions(conn)? {
+            let mut delete = conn.prepare_cached("DELETE FROM region WHERE process = ?1")?;
+            for process in self.folded.keys() {
+                delete.execute([process])?;
+            }
+        }
         conn.execute(
             "UPDATE flush SET replaced = replaced + ?1 WHERE id = ?2",
             params![self.flushes.len() as i64, self.target],

@@ -153,6 +153,34 @@ impl Mapped<'_> {
     }
 }
 
+impl Mapped<'_> {
+    /// Brings what lay where in the memory of a process.
+    fn regions(&mut self, id: i64, process: i64) -> Result<(), Error> {
+        let failed = |e| Error::sqlite(self.paths.1, e);
+        if !open::has_regions(self.input).map_err(failed)? {
+            return Ok(());
+        }
+        let sql = "SELECT subject, image, first, kind, pages, shown FROM region WHERE process = ?1";
+        let mut statement = self.input.prepare_cached(sql).map_err(failed)?;
+        let read = |row: &rusqlite::Row<'_>| {
+            let of: (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+            let what: [Option<i64>; 4] = [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
+            Ok((of, what))
+        };
+        let rows = statement.query_map([id], read).map_err(failed)?;
+        let rows: Result<Vec<_>, _> = rows.collect();
+        for ((subject, image), [first, kind, pages, shown]) in rows.map_err(failed)? {
+            let subject = self.subject(subject)?;
+            let image = image.map(|image| self.image(image)).transpose()?;
+            let row = params![process, subject, first, kind, pages, image, shown];
+            let failed = |e| Error::sqlite(self.paths.0, e);
+            let insert = self.target.prepare_cached(crate::regions::INSERT);
+            insert.map_err(failed)?.execute(row).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
 impl Ids for Mapped<'_> {
     fn image(&mut self, id: i64) -> Result<i64, Error> {
         if let Some(known) = self.known.images.get(&id) {
@@ -170,6 +198,7 @@ impl Ids for Mapped<'_> {
             return Ok(*known);
         }
         let row = self.row("process", PROCESS, id, Some(epoch))?;
+        self.regions(id, row)?;
         self.known.processes.insert((epoch, id), row);
         Ok(row)
     }

@@ -124,6 +124,9 @@ impl<'a> Copy<'a> {
         if has_chunks {
             self.chunks()?;
         }
+        if kinds.values && open::has_regions(self.source).map_err(|e| self.failed(e))? {
+            self.regions()?;
+        }
         if kinds.counters {
             self.counters()?;
         }

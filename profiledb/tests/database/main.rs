@@ -7,6 +7,7 @@ mod conversion;
 mod hostile;
 mod hotlists;
 mod refusal;
+mod regions;
 mod stacks;
 mod views;
 mod write_and_read;

@@ -15,6 +15,7 @@ use crate::query::{NO_ROWS, Needs};
 use crate::reading;
 use crate::render::{counted, percent};
 use crate::source::{self, Source};
+use crate::sources;
 use crate::view::View;
 
 /// How often databases are copied again that were rolled up meanwhile.
@@ -23,11 +24,17 @@ const TRIES: u32 = 10;
 const LEVEL: i32 = 9;
 
 /// Writes a bundle of what the common options name to a file, with the files of images that have at
-/// least so many percent of all cycles.
+/// least so many percent of all cycles, and source lines around the hottest code if these are asked
+/// for.
 ///
 /// # Errors
 /// If the inputs cannot be read, or the file cannot be written; then nothing is left behind.
-pub(crate) fn write(common: &Common, output: &Path, least: f64) -> Result<(), Failure> {
+pub(crate) fn write(
+    common: &Common,
+    output: &Path,
+    least: f64,
+    with_source: bool,
+) -> Result<(), Failure> {
     if let Some(option) = selects(common) {
         return Err(Failure::Usage(format!(
             "bundle: {option} is for reports; a bundle is whole, and reports on it select"
@@ -52,12 +59,15 @@ pub(crate) fn write(common: &Common, output: &Path, least: f64) -> Result<(), Fa
             ..NO_ROWS
         },
         one_function: false,
-        nameless: true,
         ..Needs::ROWS
     };
     let mut files = Vec::new();
+    let mut sources = BTreeMap::new();
     reading::view(&needs, &common, &mut |view| {
         files = images(view, least);
+        if with_source {
+            sources = sources::hottest(view);
+        }
         Ok(String::new())
     })?;
     let mut members = Vec::new();
@@ -65,6 +75,11 @@ pub(crate) fn write(common: &Common, output: &Path, least: f64) -> Result<(), Fa
         members.push((Kind::Database, String::new(), path.clone(), path));
     }
     members.extend(files);
+    for (index, (path, excerpts)) in sources.into_iter().enumerate() {
+        let file = work.path().join(format!("source-{index}"));
+        fs::write(&file, serde_json::to_vec(&excerpts)?).map_err(|e| in_the_way(&file, e))?;
+        members.push((Kind::Source, String::new(), path, file));
+    }
     let bytes = archive(output, members)?;
     let megabytes = crate::view::as_float(bytes) / 1e6;
     crate::say(&format!("wrote {} ({megabytes:.1} MB)", output.display()));

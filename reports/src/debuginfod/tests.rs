@@ -1,69 +1,12 @@
 use super::*;
 
+#[path = "../../tests/common/loopback.rs"]
+mod loopback;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::net::TcpListener;
 
-/// A server on the loopback interface that has some files, and what it was asked for.
-struct Loopback {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-/// What it says of a path.
-#[derive(Clone)]
-enum Says {
-    File(Vec<u8>),
-    Error,
-    /// Less than was announced.
-    Cut(Vec<u8>),
-}
-
-impl Loopback {
-    fn start(files: BTreeMap<String, Says>) -> Loopback {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let _ = answer(stream, &files, &log);
-            }
-        });
-        Loopback { url, asked }
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("no panic").clone()
-    }
-}
-
-fn answer(
-    mut stream: TcpStream,
-    files: &BTreeMap<String, Says>,
-    log: &Mutex<Vec<String>>,
-) -> io::Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let first = lines.next().transpose()?.unwrap_or_default();
-    for line in lines.by_ref() {
-        if line?.is_empty() {
-            break;
-        }
-    }
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    log.lock().expect("no panic").push(path.clone());
-    let (status, announced, body) = match files.get(&path) {
-        Some(Says::File(bytes)) => ("200 OK", bytes.len(), bytes.as_slice()),
-        Some(Says::Cut(bytes)) => ("200 OK", bytes.len() + 1000, bytes.as_slice()),
-        Some(Says::Error) => ("500 Internal Server Error", 0, [].as_slice()),
-        None => ("404 Not Found", 0, [].as_slice()),
-    };
-    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {announced}\r\nConnection: close\r\n");
-    stream.write_all(format!("{head}\r\n").as_bytes())?;
-    stream.write_all(body)
-}
+use self::loopback::{Loopback, Says};
 
 /// A small program, and its build id.
 fn own() -> (Vec<u8>, String) {
@@ -80,6 +23,10 @@ fn own() -> (Vec<u8>, String) {
     let bytes = fs::read(program).expect("it is there");
     let binary = Binary::of_bytes(bytes.clone()).expect("an ELF file");
     (bytes, binary.build_id().expect("a build id").to_owned())
+}
+
+fn started(files: BTreeMap<String, Says>) -> Loopback {
+    Loopback::start(files).expect("a port")
 }
 
 fn client(urls: &str, cache: &Path) -> Client {
@@ -103,8 +50,8 @@ fn fetched(client: &Client, build_id: &str) -> Option<PathBuf> {
 fn fetched_once() {
     let (bytes, id) = own();
     let path = format!("/buildid/{id}/debuginfo");
-    let without = Loopback::start(BTreeMap::new());
-    let with = Loopback::start(BTreeMap::from([(path.clone(), Says::File(bytes.clone()))]));
+    let without = started(BTreeMap::new());
+    let with = started(BTreeMap::from([(path.clone(), Says::File(bytes.clone()))]));
     let cache = tempfile::tempdir().expect("a folder");
     let client = client(&format!("{} {}", without.url, with.url), cache.path());
     for _ in 0..2 {
@@ -120,7 +67,7 @@ fn fetched_once() {
 #[test]
 fn missing_is_remembered() {
     let (_, id) = own();
-    let server = Loopback::start(BTreeMap::new());
+    let server = started(BTreeMap::new());
     let cache = tempfile::tempdir().expect("a folder");
     let client = client(&server.url, cache.path());
     assert_eq!(fetched(&client, &id), None);
@@ -145,7 +92,7 @@ fn bad_servers() {
         Says::Cut(half),
         Says::Error,
     ] {
-        let server = Loopback::start(BTreeMap::from([(path.clone(), says.clone())]));
+        let server = started(BTreeMap::from([(path.clone(), says.clone())]));
         let cache = tempfile::tempdir().expect("a folder");
         let client = client(&server.url, cache.path());
         for _ in 0..4 {

@@ -19,6 +19,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: callgrind_annotate FILE, or kcachegrind FILE. How often something was called \
            is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
+    by_flush: false,
     rows: STACKS,
     options: no_options,
     write,

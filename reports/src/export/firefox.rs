@@ -1,7 +1,8 @@
 //! `firefox`: the processed format of the Firefox Profiler.
 //!
-//! The format is one of samples in time, and a database has no time of a sample. So samples stand
-//! one behind another, each as long as the interrupts that it stands for.
+//! The format is one of samples in time, and a database has no time of a sample, but that of its
+//! flush. So those of a flush share the time that it is of: they stand one behind another, each as
+//! long as its part of the interrupts.
 
 mod json;
 
@@ -25,8 +26,10 @@ pub(crate) const EXPORT: Export = Export {
     name: "firefox",
     about: "JSON for the Firefox Profiler",
     more: "Open it: load the file at https://profiler.firefox.com, which reads it in the browser. \
-           A sample's time is not known: the track shows what there is, and not when it was.",
+           A sample's time is known as far as its flush is (vcpid record --flush): those of a \
+           flush are spread evenly over it, in no order.",
     is_binary: false,
+    by_flush: true,
     rows: STACKS,
     options: no_options,
     write,
@@ -34,7 +37,7 @@ pub(crate) const EXPORT: Export = Export {
 
 /// Processes that are shown at first, at most.
 const MOST_VISIBLE: usize = 10;
-/// What an interrupt takes in the track, where no time is known: a millisecond.
+/// The time from one interrupt to the next, where that is not known: a millisecond.
 const INTERVAL: f64 = 1.0;
 /// Stands for no image and no address.
 const NONE: i64 = -1;
@@ -63,11 +66,11 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
                 1 => number.to_string(),
                 times => format!("{number}.{}", times - 1),
             };
-            Maker::new(&stacks, &mut libs).thread(process.0, pid, &samples, interval)
+            let began = about.began.unwrap_or_default();
+            Maker::new(&stacks, &mut libs).thread(process.0, pid, &samples, began)
         })
         .collect();
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds need no more")]
-    let start = about.began.unwrap_or_default() as f64 / 1e6;
+    let start = milliseconds(about.began.unwrap_or_default());
     let visible = threads.len().min(MOST_VISIBLE);
     let profile = Profile {
         meta: json::meta(start, interval, visible, about.host.as_deref()),
@@ -102,6 +105,38 @@ fn by_process<'s>(stacks: &'s Stacks<'_>) -> Vec<(Process, Vec<&'s Sample>)> {
         .collect();
     found.sort_by_cached_key(|(_, samples)| std::cmp::Reverse(count(samples)));
     found
+}
+
+/// Nanoseconds as milliseconds.
+fn milliseconds(time: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds need no more")]
+    let time = time as f64;
+    time / 1e6
+}
+
+/// The samples of a process in the order of their flushes, each with its time in milliseconds since
+/// `began`: those of a flush share the flush's time evenly by their interrupts, and each is in the
+/// middle of its part.
+fn timed<'s>(samples: &[&'s Sample], began: i64) -> Vec<(f64, &'s Sample)> {
+    let mut in_order: Vec<&Sample> = samples.to_vec();
+    in_order.sort_by_key(|sample| sample.time);
+    let mut timed = Vec::with_capacity(samples.len());
+    for flush in in_order.chunk_by(|a, b| a.time == b.time) {
+        let (from, to) = flush
+            .first()
+            .and_then(|sample| sample.time)
+            .unwrap_or((began, began));
+        let length = milliseconds(to.saturating_sub(from)).max(0.0);
+        let start = milliseconds(from.saturating_sub(began)).max(0.0);
+        let all = as_float(count(flush)).max(1.0);
+        let mut before = 0.0;
+        for sample in flush {
+            let own = as_float(sample.heat.samples);
+            timed.push((start + (before + own / 2.0) / all * length, *sample));
+            before += own;
+        }
+    }
+    timed
 }
 
 fn count(samples: &[&Sample]) -> u64 {
@@ -144,18 +179,18 @@ impl<'s, 'p> Maker<'s, 'p> {
         }
     }
 
-    fn thread(mut self, name: String, pid: String, samples: &[&Sample], interval: f64) -> Thread {
+    fn thread(mut self, name: String, pid: String, samples: &[&Sample], began: i64) -> Thread {
         let mut table = Samples {
             weight_type: "samples",
             ..Samples::default()
         };
-        let mut delta = 0.0;
-        for sample in samples {
+        let mut last = 0.0;
+        for (time, sample) in timed(samples, began) {
             table.length += 1;
             table.stack.push(self.stack(sample));
-            table.time_deltas.push(delta);
+            table.time_deltas.push(time - last);
             table.weight.push(sample.heat.samples);
-            delta = interval * as_float(sample.heat.samples);
+            last = time;
         }
         let (prefix, frame) = self.nodes.into_all().into_iter().unzip();
         let mut stack_table = StackTable {
@@ -319,6 +354,41 @@ fn breakpad_id(build_id: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Samples lie in their flushes' times, in order, and share these by their interrupts.
+    #[test]
+    fn times() {
+        let sample = |time, samples| Sample {
+            time,
+            process: 0,
+            subject: 0,
+            locations: Vec::new(),
+            cut: None,
+            heat: crate::view::Heat {
+                samples,
+                cycles: 0.0,
+            },
+        };
+        let second = 1_000_000_000;
+        let late = sample(Some((3 * second, 5 * second)), 1);
+        let early = [
+            sample(Some((second, 2 * second)), 3),
+            sample(Some((second, 2 * second)), 1),
+        ];
+        let [one, other] = &early;
+        let times: Vec<(f64, u64)> = timed(&[&late, one, other], second)
+            .into_iter()
+            .map(|(time, sample)| (time, sample.heat.samples))
+            .collect();
+        assert_eq!(times, [(375.0, 3), (875.0, 1), (3000.0, 1)]);
+        // Nothing is before the begin, whatever a database says.
+        let odd = sample(Some((i64::MIN, i64::MAX)), 1);
+        assert!(
+            timed(&[&odd], second)
+                .iter()
+                .all(|(time, _)| time.is_finite() && *time >= 0.0)
+        );
+    }
 
     /// Build ids become the ids of symbol servers, whatever their length.
     #[test]

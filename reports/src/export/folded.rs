@@ -15,6 +15,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Kernel frames end in `_[k]`, inlined ones in `_[i]`. The first frame is the process; \
            `[unknown callers]` behind it stands for frames that are not known.",
     is_binary: false,
+    by_flush: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

@@ -28,6 +28,7 @@ pub(crate) const EXPORT: Export = Export {
            from directions of branches. What they rest on, and the commands that use them, are \
            told on standard error.",
     is_binary: true,
+    by_flush: false,
     rows: CODE,
     options: Options::augment_args,
     write,

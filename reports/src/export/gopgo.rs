@@ -20,6 +20,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Name the program with --image. Record it with `vcpid record --frames 16`: the compiler \
            learns from calls, which it finds by their callers.",
     is_binary: true,
+    by_flush: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

@@ -25,6 +25,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer of OpenTelemetry's profiles (v1development)",
     more: "",
     is_binary: true,
+    by_flush: false,
     rows: STACKS,
     options: no_options,
     write,

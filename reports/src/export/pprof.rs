@@ -26,6 +26,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "Protocol buffer for pprof, compressed",
     more: "Open it: go tool pprof -http : FILE",
     is_binary: true,
+    by_flush: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

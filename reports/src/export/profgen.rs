@@ -21,6 +21,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Name the program with --image. The counts are computed from directions of branches. \
            What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
+    by_flush: false,
     rows: CODE,
     options: Options::augment_args,
     write,

@@ -37,6 +37,7 @@ pub(crate) const EXPORT: Export = Export {
            that it would instrument. The counts are computed from directions of branches. What \
            they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
+    by_flush: false,
     rows: Kinds {
         values: true,
         ..CODE

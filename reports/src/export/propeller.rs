@@ -32,6 +32,7 @@ pub(crate) const EXPORT: Export = Export {
            -fbasic-block-address-map. The counts are computed from directions of branches. What \
            they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
+    by_flush: false,
     rows: CODE,
     options: Options::augment_args,
     write,

@@ -16,6 +16,7 @@ pub(crate) const EXPORT: Export = Export {
     about: "JSON for speedscope",
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
+    by_flush: false,
     rows: STACKS,
     options: no_options,
     write,

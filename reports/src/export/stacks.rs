@@ -53,6 +53,8 @@ pub(crate) struct Location {
 /// Interrupts with one stack.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
+    /// When its flush began and ended, in nanoseconds of the Unix epoch, where that was asked for.
+    pub(crate) time: Option<(i64, i64)>,
     /// Index of the process in the profile.
     pub(crate) process: usize,
     /// Index of the access tag in the profile.
@@ -74,7 +76,8 @@ pub(crate) struct Stacks<'p> {
     pub(crate) functions: Vec<Function>,
     /// Instructions.
     pub(crate) locations: Vec<Location>,
-    /// Interrupts, one for each stack of a process and access tag, in a fixed order.
+    /// Interrupts, one for each stack of a process and access tag, and of a flush where that was
+    /// asked for, in a fixed order.
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -106,6 +109,7 @@ impl<'p> Stacks<'p> {
         for (path, heat) in samples {
             let locations = path.pcs.iter().filter_map(|pc| of_pc.get(pc).copied());
             stacks.samples.push(Sample {
+                time: path.time,
                 process: path.process,
                 subject: path.subject,
                 locations: locations.collect(),

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::source::{Excerpt, Sources};
 use crate::code::{Disassembler, Mode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
 use crate::report::is_supported;
 use crate::report::list::{self, Line, Listing, Profile};
+use crate::sources::{For, Sources};
 use crate::symbols::FunctionId;
 use crate::view::View;
 
@@ -24,6 +24,20 @@ const AROUND: usize = 3;
 const MOST: usize = 500;
 /// Bytes of code that are disassembled at most.
 const MOST_BYTES: u64 = 1 << 20;
+/// Lines of a function's source at most.
+const MOST_LINES: usize = 600;
+/// Characters of a line at most.
+const WIDEST: usize = 300;
+
+/// Lines in a row of a file.
+#[derive(Debug, Serialize)]
+struct Excerpt {
+    /// Index of the file.
+    file: usize,
+    /// Number of the first line.
+    first: u32,
+    lines: Vec<String>,
+}
 
 /// A function's instructions.
 #[derive(Debug, Serialize)]
@@ -77,7 +91,7 @@ struct Values {
 }
 
 /// The functions whose instructions a page may have: those with most cycles.
-pub(super) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
+pub(crate) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
     let mut cycles: BTreeMap<FunctionId, f64> = BTreeMap::new();
     for (pc, heat) in view.heat.iter().enumerate() {
         if heat.samples > 0
@@ -111,10 +125,10 @@ pub(super) fn listings(
     room: usize,
     with_source: bool,
 ) -> Result<Vec<Code>, serde_json::Error> {
-    let mut sources = Sources::default();
+    let mut sources = Sources::new(For::Anybody);
     let mut taken = 0;
     let mut all = Vec::new();
-    let mut of_listings = list::Sources::default();
+    let mut of_listings = Sources::new(For::Reader);
     for listing in list::listings(view, functions, false, &mut of_listings) {
         let code = code(&listing, with_source.then_some(&mut sources));
         taken += serde_json::to_string(&code)?.len();
@@ -175,12 +189,24 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
             ));
         }
     }
-    let source = sources.map_or_else(Vec::new, |sources| {
-        let of_files = lines
-            .iter()
-            .filter_map(|(index, lines)| Some(sources.around(files.get(*index)?, *index, lines)));
-        of_files.flatten().collect()
-    });
+    let mut source = Vec::new();
+    if let Some(sources) = sources {
+        let mut left = MOST_LINES;
+        for (index, lines) in &lines {
+            let Some(file) = files.get(*index) else {
+                continue;
+            };
+            for (first, row) in sources.around(file, Path::new(&listing.image), lines, left) {
+                left = left.saturating_sub(row.len());
+                let cut = |line: String| line.chars().take(WIDEST).collect();
+                source.push(Excerpt {
+                    file: *index,
+                    first,
+                    lines: row.into_iter().map(cut).collect(),
+                });
+            }
+        }
+    }
     Code {
         function: listing.name.clone(),
         image: listing.image.clone(),
@@ -199,7 +225,6 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
 
 fn values(profile: &Profile) -> Values {
     let values = &profile.values;
-    let class = values.class();
     let shares = values
         .shares
         .iter()
@@ -207,7 +232,7 @@ fn values(profile: &Profile) -> Values {
         .take(MOST_VALUES)
         .map(|share| {
             (
-                class.text(share.value),
+                profile.text(share.value),
                 rounded(share.percent, 1),
                 rounded(share.low, 1),
                 rounded(share.high, 1),

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::arguments::{Argument, declared_arguments, live_arguments};
-use super::{JsonShare, json_shares, nothing, shares_text};
+use super::{JsonShare, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::callee::{self, Live, not_known};
 use crate::convention::Convention;
@@ -112,8 +112,9 @@ impl Query for Args {
                 calls: true,
                 ..NO_ROWS
             },
-            parameters: &["arg", "varg", RESULT],
+            parameters: &["arg", "varg", "text", RESULT],
             stubs: true,
+            trends: true,
             ..Needs::ROWS
         }
     }
@@ -171,7 +172,9 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
         for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
             // What has no caller is in the sum over all sites already.
             let counted = !by_caller || values.caller.is_some();
-            let is_argument = values.is_argument() || values.vector_argument().is_some();
+            let is_argument = values.is_argument()
+                || values.vector_argument().is_some()
+                || values.text_of_argument().is_some();
             if (is_argument || values.parameter == RESULT) && counted {
                 arguments
                     .entry((values.pc, values.caller))
@@ -243,13 +246,18 @@ fn row(
     (live, declared): (&Live, Option<&Declaration>),
     values: &[Values],
 ) -> Row {
-    let args = match declared {
+    let mut args = match declared {
         Some(declared) => declared_arguments(live, declared, values),
         None => live_arguments(live, values),
     };
+    for argument in &mut args {
+        view.tell(&mut argument.values);
+        argument.find_text(values, live.convention);
+    }
     let result = values
         .iter()
         .find(|values| values.parameter == RESULT && values.samples() > 0);
+    let result = result.map(|values| Returned(view.told(values.clone())));
     let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.
     let pc = view
@@ -271,7 +279,7 @@ fn row(
             arguments.map(|argument| argument.index).collect()
         }),
         args,
-        result: result.cloned().map(Returned),
+        result,
         passed: live.convention,
         declared: declared.map(|declared| {
             let parameters = declared.parameters.iter().map(Parameter::text);
@@ -378,7 +386,11 @@ impl Row {
             values.push_str(" ?");
         }
         if let Some(Returned(result)) = &self.result {
-            let shares = shares_text(result, result.class(), 1).replace(" ...", "");
+            let shares = match options.raw {
+                true => shares_with(result, 1, |value| result.class().text(value)),
+                false => shares_text(result, 1),
+            };
+            let shares = shares.replace(" ...", "");
             values += &format!(" -> {shares}{}", result.base.words());
         }
         values
@@ -439,6 +451,7 @@ mod tests {
             typed: None,
             name: None,
             words: crate::variables::Words::None,
+            pointed: BTreeMap::new(),
             live: true,
             shares: Vec::new(),
         };

@@ -7,6 +7,7 @@
 //! break a run nor count for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use iced_x86::{Instruction, InstructionInfoFactory};
 use serde::{Serialize, Serializer};
@@ -116,6 +117,8 @@ struct Outcome {
     parameter: String,
     class: Class,
     value: u64,
+    /// What it points to.
+    pointed: Option<Arc<str>>,
     percent: f64,
     samples: u64,
     supported: bool,
@@ -211,6 +214,7 @@ fn effect(
             parameter: values.parameter.clone(),
             class: values.class(),
             value: top.value,
+            pointed: values.pointed.get(&top.value).cloned(),
             percent: top.percent,
             samples: values.samples(),
             supported: is_supported(values, top),
@@ -231,6 +235,7 @@ fn effect(
                 class: Class::of_parameter(&parameter),
                 parameter,
                 value,
+                pointed: None,
                 percent: 100.0,
                 samples: 0,
                 supported: true,
@@ -406,7 +411,12 @@ impl Run {
 impl Outcome {
     fn text(&self) -> String {
         let share = match self.supported {
-            true => format!("({:.1}% {})", self.percent, self.class.text(self.value)),
+            true => {
+                let number = || self.class.text(self.value);
+                let pointed = self.pointed.as_deref();
+                let value = pointed.map_or_else(number, str::to_owned);
+                format!("({:.1}% {value})", self.percent)
+            }
             false => "(varies)".to_owned(),
         };
         let note = match self.samples {
@@ -432,6 +442,7 @@ mod tests {
 
     fn result(percent: f64, samples: u64) -> Effect {
         Effect::Result(Outcome {
+            pointed: None,
             parameter: "eax".to_owned(),
             class: Class::Integer(32),
             value: 2,

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use self::find::Found;
 use self::patch::{Kind, Language, Told, patch};
-use super::list::Sources;
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
 use crate::failure::Failure;
@@ -23,6 +22,7 @@ use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{count, percent, rounded};
+use crate::sources::{For, Sources};
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 use crate::view::{Base, View, as_float};
 
@@ -142,7 +142,7 @@ impl Query for Hints {
         if found.is_empty() {
             return Err(nothing("values worth a special case"));
         }
-        let mut sources = Sources::default();
+        let mut sources = Sources::new(For::Reader);
         let mut hints: Vec<Hint> = found
             .iter()
             .filter_map(|one| hint(view, one, total, &mut sources))

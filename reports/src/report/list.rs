@@ -1,8 +1,6 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
-mod data;
 mod meaning;
-mod sources;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,18 +12,18 @@ use profiledb::rows::ImageKind;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use self::data::Data;
 use self::meaning::{Meaning, compared, meaning};
-pub(crate) use self::sources::Sources;
 use super::{JsonShare, JsonSite, json_shares, nothing};
 use crate::args::{Common, OneFunction};
 use crate::callee::{Callees, not_known};
 use crate::code::{Disassembler, Mode, Spacing, direct_target};
+use crate::convention::Convention;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing;
 use crate::query::{Answer, Needs, Query};
 use crate::render::{percent, rounded, whole};
+use crate::sources::{For, Sources};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::values::is_destination;
@@ -158,6 +156,7 @@ impl Query for List {
         Needs {
             function: self.of.name(),
             others: self.by_caller,
+            trends: true,
             ..Needs::ROWS
         }
     }
@@ -176,7 +175,7 @@ impl Query for List {
             .selected()
             .map(|ids| ids.iter().copied().collect())
             .unwrap_or_default();
-        let mut sources = Sources::default();
+        let mut sources = Sources::new(For::Reader);
         let functions = listings(view, &functions, self.by_caller, &mut sources);
         let unknown: Vec<String> = functions.iter().filter_map(Listing::without_code).collect();
         view.notes.extend(unknown);
@@ -214,6 +213,13 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
     let returned = view.results(returns.map(|values| values.pc));
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
+    let key = |of: &Values, number| (of.pc, of.caller, of.base.is_of_executions(), number);
+    let mut calls: BTreeMap<_, u64> = BTreeMap::new();
+    for values in all.iter().filter(|values| values.is_argument()) {
+        if let Some(argument) = callees.live(values.pc).of_parameter(&values.parameter) {
+            calls.insert(key(values, argument.index), values.reached);
+        }
+    }
     for mut values in all {
         let without = match values.result() {
             Some(dwarf::Place::Integer) => integer.contains(&values.pc),
@@ -240,6 +246,22 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
                 unknown.insert(values.pc);
             }
         }
+        if let Some(number) = values.text_of_argument() {
+            let live = callees.live(values.pc);
+            let declared = callees.passed(values.pc, Passed::Integer(number));
+            let is_string = declared.as_ref().is_some_and(|of| of.is_string());
+            let of_calls = calls.get(&key(&values, number)).copied();
+            let Some(of_calls) = of_calls.filter(|_| live.convention == Convention::Platform)
+            else {
+                continue;
+            };
+            if !is_string && !values.is_printable() {
+                continue;
+            }
+            values = values.of_calls(of_calls);
+            values.name = declared.and_then(|of| of.name.clone());
+            values.live = live.known;
+        }
         if let Some(number) = values.vector_argument() {
             match callees.declared(values.pc) {
                 None => values.live = false,
@@ -252,7 +274,7 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
                 }
             }
         }
-        by_pc.entry(values.pc).or_default().push(values);
+        by_pc.entry(values.pc).or_default().push(view.told(values));
     }
     view.notes.extend(not_known(unknown.len()));
     for profiles in by_pc.values_mut() {
@@ -274,6 +296,7 @@ fn rank(parameter: &str) -> u8 {
         Ok(Parameter::Taken | Parameter::Target | Parameter::Ret | Parameter::VectorRet) => 1,
         Ok(Parameter::Operand(_)) => 3,
         Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => 4,
+        Ok(Parameter::Text(_)) => 5,
         // Addresses and what lies there.
         _ => 2,
     }
@@ -330,7 +353,6 @@ pub(crate) fn listings(
     let mut found = Found {
         by_pc,
         places,
-        data: BTreeMap::new(),
         sources,
     };
     let code = code.into_iter();
@@ -343,8 +365,6 @@ struct Found<'a> {
     by_pc: BTreeMap<usize, Vec<Values>>,
     /// By image and address.
     places: BTreeMap<(usize, u64), Place>,
-    /// By image.
-    data: BTreeMap<usize, Data>,
     sources: &'a mut Sources,
 }
 
@@ -372,19 +392,12 @@ fn listing(
         let of_line = line.pc.and_then(|pc| found.by_pc.get(&pc));
         let mut profiles = Vec::new();
         for values in of_line.into_iter().flatten() {
-            let mut named = |address| {
-                let of_image = || Data::of(&view.symbols, function.image);
-                let data = found.data.entry(function.image).or_insert_with(of_image);
-                match data.at(address) {
-                    Some(name) => format!("{}:{name}", view.symbols.short_name(function.image)),
-                    None => view.symbols.place(function.image, address),
-                }
-            };
+            let place = |address| view.pointers.place(&view.symbols, function.image, address);
             profiles.push(Profile {
                 values: values.clone(),
                 meaning: match (&values.words, &line.instruction) {
                     (Words::None, Some(instruction)) => {
-                        meaning(instruction, &values.parameter, &mut named)
+                        meaning(instruction, &values.parameter, place)
                     }
                     (words, _) => Meaning::Typed(words.clone()),
                 },

@@ -216,7 +216,7 @@ fn instructions(view: &View<'_>) -> Vec<Row> {
         let mut row = Row::new(view, Kind::Instruction, (pc, caller), heat_around(view, pc));
         let addresses = addresses.remove(&pc);
         row.seen = addresses.as_ref().map_or(0, |values| values.reached);
-        row.addresses = Shares(addresses);
+        row.addresses = Shares(addresses.map(|of| view.told(of)));
         row
     };
     callers.into_iter().map(row).collect()
@@ -247,7 +247,7 @@ fn futexes(view: &View<'_>) -> Vec<Row> {
         let mut row = Row::new(view, Kind::Futex, place, Heat::default());
         row.seen = values.reached;
         row.operations = Shares(operations.remove(&place));
-        row.addresses = Shares(addresses.remove(&place));
+        row.addresses = Shares(addresses.remove(&place).map(|of| view.told(of)));
         row
     };
     numbers.into_iter().map(row).collect()
@@ -336,9 +336,7 @@ impl Model for Meetings {
                     row.place.text(names)
                 },
                 caller.map_or_else(String::new, |place| place.text(names)),
-                addresses.map_or_else(String::new, |values| {
-                    shares_text(values, values.class(), self.most)
-                }),
+                addresses.map_or_else(String::new, |values| shares_text(values, self.most)),
             ]);
         }
         page.table(table);

@@ -200,7 +200,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             caller: caller.map(|caller| JsonSite::new(view, caller)),
             caller_place: caller.map(|caller| Place::new(view, caller)),
             call: only.map(|(name, _)| name),
-            arguments: arguments.map(Argument).collect(),
+            arguments: arguments.map(|of| Argument(view.told(of))).collect(),
             number: Number(values),
         }
     };
@@ -241,7 +241,7 @@ impl Model for Calls {
             let arguments: Vec<String> = row
                 .arguments
                 .iter()
-                .map(|Argument(values)| shares_text(values, values.class(), self.most))
+                .map(|Argument(values)| shares_text(values, self.most))
                 .collect();
             table.row(vec![
                 count(values.reached),

@@ -66,6 +66,24 @@ impl Symbols<'_> {
         found.into_iter().map(known).collect()
     }
 
+    /// The name of the function around an address, with how far it is into it, where there is code
+    /// and a name.
+    pub(crate) fn name_at(&self, image: usize, address: u64) -> Option<String> {
+        let is_code = |elf: &elf::Elf| {
+            let mut segments = elf.binary().segments().iter();
+            segments.any(|of| of.executable && address.wrapping_sub(of.address) < of.file_size)
+        };
+        if !self.names || self.elf(image).is_some_and(|elf| !is_code(elf)) {
+            return None;
+        }
+        let bounds = self.bounds(image, &[address]).pop().flatten()?;
+        let name = bounds.name?;
+        match address.wrapping_sub(bounds.start) {
+            0 => Some(name),
+            offset => Some(format!("{name}+0x{offset:x}")),
+        }
+    }
+
     /// What is known of the functions around addresses of one image, in their order.
     fn bounds(&self, image: usize, addresses: &[u64]) -> Vec<Option<Bounds>> {
         let told = self.ask_files(image, addresses).told;
@@ -210,7 +228,7 @@ impl Symbols<'_> {
     }
 
     /// An address as `image+0xaddress`.
-    pub(super) fn plain(&self, image: usize, address: u64) -> String {
+    pub(crate) fn plain(&self, image: usize, address: u64) -> String {
         format!("{}+0x{address:x}", self.short_name(image))
     }
 

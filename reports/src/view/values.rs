@@ -1,10 +1,11 @@
 //! The values of one parameter at one PC, with their shares.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hotlist::{Draws, Sum};
 use iced_x86::Register;
-use profiledb::Merged;
+use profiledb::{Merged, Text};
 use serde::Serialize;
 
 use super::as_float;
@@ -28,7 +29,50 @@ pub(crate) struct Share {
     pub(crate) low: f64,
     /// Upper end of it.
     pub(crate) high: f64,
+    /// Whether it rises or falls over the time of the profile, where that is sure.
+    pub(crate) trend: Trend,
 }
+
+/// Whether a share rises or falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Trend {
+    /// It rises.
+    Rising,
+    /// It falls.
+    Falling,
+    /// Neither, as far as it is known.
+    Steady,
+}
+
+impl Trend {
+    /// What text has behind a value.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Trend::Rising => ", rising",
+            Trend::Falling => ", falling",
+            Trend::Steady => "",
+        }
+    }
+
+    /// Whether there is nothing to be said.
+    pub(crate) fn is_steady(&self) -> bool {
+        *self == Trend::Steady
+    }
+}
+
+impl From<hotlist::Trend> for Trend {
+    fn from(trend: hotlist::Trend) -> Trend {
+        match trend {
+            hotlist::Trend::Rising(_) => Trend::Rising,
+            hotlist::Trend::Falling(_) => Trend::Falling,
+            hotlist::Trend::Unknown => Trend::Steady,
+        }
+    }
+}
+
+/// Values of which it is asked whether they rise or fall.
+const MOST_TRENDS: usize = 64;
 
 /// What the shares of a profile are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -95,6 +139,8 @@ pub(crate) struct Values {
     pub(crate) name: Option<String>,
     /// What its type calls its values.
     pub(crate) words: Words,
+    /// What values point to, of those that were [looked at](super::View::tell).
+    pub(crate) pointed: BTreeMap<u64, Arc<str>>,
     /// `false` for an argument register of which it is not known whether the function uses it.
     pub(crate) live: bool,
     /// Values, the most frequent first.
@@ -131,6 +177,7 @@ impl Values {
             typed: None,
             name: None,
             words: Words::None,
+            pointed: BTreeMap::new(),
             live: true,
             shares: Vec::new(),
         };
@@ -152,10 +199,15 @@ impl Values {
                 percent,
                 low: low.min(percent),
                 high: high.max(percent),
+                trend: Trend::Steady,
             }
         };
         values.shares = row.list.tuples().map(share).collect();
         values.sort();
+        for share in values.shares.iter_mut().take(MOST_TRENDS) {
+            let course = row.course.as_ref();
+            share.trend = course.map_or(Trend::Steady, |course| course.trend(&share.value).into());
+        }
         values
     }
 
@@ -185,6 +237,14 @@ impl Values {
         self.typed.unwrap_or_else(by_name)
     }
 
+    /// A value as a person reads it: what it points to, or the number.
+    pub(crate) fn text(&self, value: u64) -> String {
+        match self.pointed.get(&value) {
+            Some(pointed) => (**pointed).to_owned(),
+            None => self.class().text(value),
+        }
+    }
+
     /// Whether this is what a register held at a call that may pass an argument in it.
     pub(crate) fn is_argument(&self) -> bool {
         matches!(
@@ -208,6 +268,48 @@ impl Values {
             Ok(parameters::Parameter::VectorArg(number)) => Some(number),
             _ => None,
         }
+    }
+
+    /// The number of the argument, if this is what one points to.
+    pub(crate) fn text_of_argument(&self) -> Option<u8> {
+        self.parameter.strip_prefix("text")?.parse().ok()
+    }
+
+    /// What arguments point to, of so many calls: that it was not loaded in some of them is told by
+    /// nothing but their number.
+    pub(crate) fn of_calls(mut self, calls: u64) -> Values {
+        let (samples, windows) = (self.samples(), self.windows);
+        self.reached = self.reached.max(calls);
+        self.unknown = self.reached.saturating_sub(samples);
+        let draws = Draws {
+            samples,
+            windows,
+            reached: self.reached,
+            even: 0.0,
+        };
+        for share in &mut self.shares {
+            let (low, high) = draws.interval(share.estimate, share.variance);
+            (share.low, share.high) = (low.min(share.low), high.max(share.high));
+        }
+        self
+    }
+
+    /// Whether nine tenths of what arguments point to can be printed: then it is text, as far as
+    /// that shows.
+    pub(crate) fn is_printable(&self) -> bool {
+        let is_printable = |value| Text::of_value(value).is_some_and(Text::is_printable);
+        let (all, printable) = self
+            .shares
+            .iter()
+            .fold((0.0, 0.0), |(all, printable), share| {
+                let counts = if is_printable(share.value) {
+                    share.estimate
+                } else {
+                    0.0
+                };
+                (all + share.estimate, printable + counts)
+            });
+        printable >= 0.9 * all && all > 0.0
     }
 
     /// These values as floating-point numbers of so many bits, if there are numbers of so many.
@@ -267,6 +369,8 @@ impl Values {
                     joined.insert(value, Share { value, ..*share });
                 }
                 Some(sum) => {
+                    // What several values do together nobody has looked at.
+                    sum.trend = Trend::Steady;
                     sum.estimate += share.estimate;
                     sum.variance += share.variance;
                     sum.percent = self.percent(sum.estimate);
@@ -336,6 +440,7 @@ mod tests {
             typed: None,
             name: None,
             words: Words::None,
+            pointed: BTreeMap::new(),
             live: true,
             shares: Vec::new(),
         };
@@ -346,6 +451,7 @@ mod tests {
             percent: values.percent(*estimate),
             low: 0.0,
             high: 100.0,
+            trend: Trend::Steady,
         };
         values.shares = estimates.iter().map(share).collect();
         values
@@ -385,6 +491,7 @@ mod tests {
             list.add(&second, &mut coins);
             let estimates: Vec<f64> = list.tuples().map(|tuple| tuple.estimate()).collect();
             let merged = Merged {
+                course: None,
                 pc: 0,
                 parameter: "rax",
                 caller: None,

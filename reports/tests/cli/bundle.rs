@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::Fixture;
+use crate::common::{Fixture, Rows, write_epoch};
 use crate::{code, errors};
 
 /// Reports, of which some need the program's file.
@@ -143,7 +143,7 @@ fn damaged_bundles() {
         look(&packed(&changed))
     };
     for (from, to, said) in [
-        ("\"version\": 1", "\"version\": 9", "newer vcpi"),
+        ("\"version\": 2", "\"version\": 9", "newer vcpi"),
         ("\"database\"", "\"image\"   ", "no database"),
         ("\"members\"", "\"numbers\"", "list is broken"),
     ] {
@@ -154,4 +154,74 @@ fn damaged_bundles() {
     // Something else under zstd.
     let output = look(&packed(b"no archive"));
     assert_eq!(code(&output), 3, "{}", errors(&output));
+}
+
+/// A program with debug information, its source, and a database of samples in its `main`, in a
+/// folder.
+fn program_with_source(folder: &Path) {
+    let source = folder.join("source.c");
+    let text = "int twice(int n)\n{\n    return n * 2; /* the hot line */\n}\n\n\
+                int main(void) { return twice(0); }\n";
+    fs::write(&source, text).expect("written");
+    let program = folder.join("program");
+    let built = Command::new("gcc")
+        .args([
+            "-g",
+            "-O0",
+            "-fcf-protection=none",
+            "-Wl,--build-id=none",
+            "-o",
+        ])
+        .args([&program, &source])
+        .status();
+    assert!(built.expect("gcc runs").success());
+    let names = Command::new("nm").arg(&program).output().expect("nm runs");
+    let names = String::from_utf8_lossy(&names.stdout).into_owned();
+    let line = names.lines().find(|line| line.ends_with(" T twice"));
+    let address = line.and_then(|line| line.split(' ').next());
+    let address = u64::from_str_radix(address.expect("an address"), 16).expect("a number");
+    write_epoch(&folder.join("p.db"), |flush| {
+        let mut rows = Rows::new(flush, &program);
+        // The code tells that the file is what was profiled: push rbp.
+        let (image, process, subject) = (rows.fixture, rows.process, rows.user);
+        let pc = rows.flush.pc(image, address, Some(&[0x55])).expect("pc");
+        let added = rows
+            .flush
+            .cycles(process, subject, pc, None, 100, 10_000_000);
+        added.expect("cycles");
+        rows.flush.commit().expect("commits");
+    });
+}
+
+/// Source lines around hot code are inside, and lists and pages show them when the files are gone;
+/// without them if so asked, and without those of files that others may not read.
+#[test]
+fn source_lines() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let fixture = Fixture::new();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let output = run(&fixture, scratch.path(), arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", errors(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    program_with_source(fixture.dir());
+    let source = fixture.dir().join("source.c");
+    run(&["bundle", "-i", "p.db", "-o", "with.vcpi"]);
+    run(&["bundle", "-i", "p.db", "-o", "without.vcpi", "--no-source"]);
+    let mode = |mode| fs::set_permissions(&source, fs::Permissions::from_mode(mode));
+    mode(0o600).expect("changed");
+    run(&["bundle", "-i", "p.db", "-o", "secret.vcpi"]);
+    fs::remove_file(&source).expect("removed");
+    fs::remove_file(fixture.dir().join("program")).expect("removed");
+    let shown = |bundle| run(&["list", "twice", "--source", "-i", bundle]);
+    let with = shown("with.vcpi");
+    assert!(with.contains("return n * 2; /* the hot line */"), "{with}");
+    assert!(!shown("without.vcpi").contains("the hot line"));
+    let is_root = nix::unistd::geteuid().is_root();
+    assert_eq!(shown("secret.vcpi").contains("the hot line"), !is_root);
+    run(&["html", "-o", "page.html", "-i", "with.vcpi"]);
+    let page = fs::read_to_string(fixture.dir().join("page.html")).expect("a page");
+    assert!(page.contains("the hot line"));
 }

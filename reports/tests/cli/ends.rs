@@ -1,7 +1,10 @@
 //! Exit codes, questions that make no sense, and what is printed of what there is.
 
 use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::common::Fixture;
 use crate::{code, errors, json};
@@ -112,15 +115,19 @@ fn classic_names() {
 #[test]
 fn closed_pipe_is_quiet() {
     let fixture = Fixture::new();
+    // Nobody reads: the first write meets a closed pipe.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    // A program that another test begins just now has what this one has, until its exec.
+    let mut ends = [PollFd::new(writer.as_fd(), PollFlags::empty())];
+    poll(&mut ends, PollTimeout::NONE).expect("tells that nobody reads");
     let mut child = Command::new(env!("CARGO_BIN_EXE_vcpi"))
         .args(["top", "--format", "json"])
         .current_dir(fixture.dir())
-        .stdout(Stdio::piped())
+        .stdout(writer)
         .stderr(Stdio::piped())
         .spawn()
         .expect("vcpi runs");
-    // Nobody reads: the first write meets a closed pipe.
-    drop(child.stdout.take());
     let mut errors = String::new();
     let mut stderr = child.stderr.take().expect("is piped");
     stderr.read_to_string(&mut errors).expect("is UTF-8");

@@ -13,6 +13,7 @@ mod functions;
 mod inputs;
 mod manners;
 mod paths;
+mod pointers;
 
 use std::process::Output;
 

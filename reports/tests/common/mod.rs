@@ -171,7 +171,7 @@ fn image() -> Vec<u8> {
 /// One flush being written; both flushes hold the same.
 pub(crate) struct Rows<'w> {
     pub(crate) flush: Flush<'w>,
-    fixture: ImageRowId,
+    pub(crate) fixture: ImageRowId,
     pub(crate) process: ProcessRowId,
     other: ProcessRowId,
     pub(crate) user: SubjectRowId,

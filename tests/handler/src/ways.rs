@@ -391,9 +391,9 @@ struct Loads(Vec<u64>, Vec<u64>);
 impl Sink for Loads {
     fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
 
-    fn load(&mut self, _: u64, address: Option<u64>, _: u32, known: bool) {
+    fn load(&mut self, _: u64, address: Option<u64>, _: u32, value: Option<u64>) {
         if let Some(address) = address
-            && known
+            && value.is_some()
             && !self.1.contains(&(address >> 3))
         {
             self.0.push(address);

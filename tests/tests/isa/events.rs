@@ -63,7 +63,8 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         | Parameter::Reload
         | Parameter::Silent
         | Parameter::Syscall(_)
-        | Parameter::Sched => None,
+        | Parameter::Sched
+        | Parameter::Text(_) => None,
     }
 }
 

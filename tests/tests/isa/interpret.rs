@@ -257,9 +257,9 @@ impl Sink for Listener {
         self.branch = Some(taken);
     }
 
-    fn load(&mut self, _: u64, address: Option<u64>, _: u32, known: bool) {
+    fn load(&mut self, _: u64, address: Option<u64>, _: u32, value: Option<u64>) {
         self.address(address);
-        self.loaded_elsewhere |= !known;
+        self.loaded_elsewhere |= value.is_none();
     }
 
     fn store(&mut self, _: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {

@@ -56,7 +56,8 @@ impl Watch {
                 | Parameter::Reload
                 | Parameter::Silent
                 | Parameter::Syscall(_)
-                | Parameter::Sched => None,
+                | Parameter::Sched
+                | Parameter::Text(_) => None,
                 Parameter::Target => Some(after.general.rip),
                 Parameter::Ret => Some(before.general.rax),
                 Parameter::Operand(i) => match instruction.op_kind(u32::from(i)) {

@@ -156,8 +156,8 @@ impl Sink for Recorder {
         self.last(pc).stores.push((address, bytes, value));
     }
 
-    fn load(&mut self, pc: u64, _: Option<u64>, _: u32, known: bool) {
-        self.last(pc).loads.push(known);
+    fn load(&mut self, pc: u64, _: Option<u64>, _: u32, value: Option<u64>) {
+        self.last(pc).loads.push(value.is_some());
     }
 }
 

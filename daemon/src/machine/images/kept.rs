@@ -82,6 +82,7 @@ mod tests {
             address: 0x1000,
             offset: 4,
             file_size: 5,
+            memory_size: 5,
             writable: false,
             executable: true,
         }];

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use sampler::{Mmap, MmapIdentity, Pid};
 
-use super::{Mapping, MappingKind, Rights};
+use super::{Area, Mapping, MappingKind, Rights};
 use crate::machine::images::{Identity, Images};
 use crate::system::procfs::MapsLine;
 
@@ -97,6 +97,7 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
         special: !is_regular(&path),
         kernel_writes: does_kernel_write(&path),
         kind,
+        area: area(&path),
     }
 }
 
@@ -130,6 +131,16 @@ pub(crate) fn mapping_of_line(pid: Option<Pid>, line: &MapsLine, images: &mut Im
         special: !is_regular(&line.path),
         kernel_writes: does_kernel_write(&line.path),
         kind,
+        area: area(&line.path),
+    }
+}
+
+/// What the kernel uses memory of this name for.
+fn area(path: &str) -> Area {
+    match path {
+        "[heap]" => Area::Heap,
+        "[stack]" => Area::Stack,
+        _ => Area::Other,
     }
 }
 

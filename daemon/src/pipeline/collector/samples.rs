@@ -182,6 +182,7 @@ impl Collector {
             kernel,
             ..subject.unwrap_or_default()
         };
+        process.sampled = true;
         let process = if self.settings.per_process {
             &*process
         } else {

@@ -71,6 +71,11 @@ impl Collector {
                 ),
                 None => process.keeps_memory_to_itself(),
             };
+        if let (UserRegisters::Long(registers), false) = (&sample.user, kernel) {
+            let maps = &process.maps;
+            let find = |pointer| maps.find(pointer).copied();
+            process.stacks.note(registers.sp(), find);
+        }
         let mut space = AddressSpace::of(process, host, &mut self.images, sample.time);
         space.allow_secrets = self.settings.allow_secrets;
         space.allow_memory = !secret

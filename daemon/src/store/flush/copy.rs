@@ -26,6 +26,8 @@ impl Snapshot {
             nameless: FxHashSet::default(),
             generated: Vec::new(),
             in_32_bit_mode: FxHashSet::default(),
+            // The flush will tell.
+            regions: Vec::new(),
             kernel: collector.kernel,
             started,
             ended,
@@ -58,7 +60,7 @@ impl Snapshot {
 
     /// What is in it of owners whose access tags pass the test.
     pub(crate) fn part(&self, wanted: Wanted, is_wanted: impl Fn(&Subject) -> bool) -> Self {
-        let (tables, old) = self.tables.copy(wanted, is_wanted);
+        let (tables, old) = self.tables.copy(wanted, &is_wanted);
         let code = old.iter().map(|pc| {
             let code = self.code.get(pc.0 as usize).copied();
             code.unwrap_or(([0; MOST_BYTES], 0))
@@ -70,6 +72,7 @@ impl Snapshot {
             nameless: FxHashSet::default(),
             generated: self.generated.clone(),
             in_32_bit_mode: self.in_32_bit_mode.clone(),
+            regions: self.regions_of(is_wanted),
             kernel: self.kernel,
             started: self.started,
             ended: self.ended,

@@ -11,6 +11,8 @@ use crate::view::{Heat, View};
 /// Which interrupts are one sample.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
+    /// When its flush began and ended, in nanoseconds of the Unix epoch, where that is told.
+    pub(super) time: Time,
     /// Index of the process.
     pub(super) process: usize,
     /// Index of the access tag.
@@ -21,18 +23,23 @@ pub(super) struct Path {
     pub(super) cut: Option<&'static str>,
 }
 
+/// Begin and end of a flush; `None`: all are one.
+pub(super) type Time = Option<(i64, i64)>;
+
 /// Why rows without a stack have no more than one caller.
 const NO_STACK: &str = "no-stack";
 
-/// What counts interrupts: process, access tag, PC, and the caller by which rows are told apart.
-type Row = (usize, usize, usize, Option<usize>);
+/// What counts interrupts: flush, process, access tag, PC, and the caller by which rows are told
+/// apart.
+type Row = (Time, usize, usize, usize, Option<usize>);
 
 /// The interrupts that a view wants, by their stacks.
 pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
+    let time = |time: (i64, i64)| view.profile.by_flush.then_some(time);
     let mut rest: BTreeMap<Row, Heat> = BTreeMap::new();
     for row in &view.profile.cycles {
         if view.wants(row.pc) {
-            let key = (row.process, row.subject, row.pc, row.caller);
+            let key = (time(row.time), row.process, row.subject, row.pc, row.caller);
             rest.entry(key).or_default().add(Heat {
                 samples: row.samples,
                 cycles: row.cycles,
@@ -45,8 +52,10 @@ pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
         let Some(leaf) = pcs.first().copied().filter(|leaf| view.wants(*leaf)) else {
             continue;
         };
-        let key = (row.process, row.subject, leaf, pcs.get(1).copied());
+        let caller = pcs.get(1).copied();
+        let key = (time(row.time), row.process, row.subject, leaf, caller);
         let path = Path {
+            time: time(row.time),
             process: row.process,
             subject: row.subject,
             pcs,
@@ -61,8 +70,9 @@ pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
             .or_default()
             .add(taken(&mut rest, key, heat));
     }
-    for ((process, subject, pc, caller), heat) in rest {
+    for ((time, process, subject, pc, caller), heat) in rest {
         let path = Path {
+            time,
             process,
             subject,
             pcs: std::iter::once(pc).chain(caller).collect(),
@@ -77,8 +87,9 @@ pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
 /// Takes what a stack counts from the rows that count it too: those with its caller, then the
 /// others of its PC. No more than there is: what a stack is missing in there is counted nowhere.
 fn taken(rest: &mut BTreeMap<Row, Heat>, key: Row, wanted: Heat) -> Heat {
-    let (process, subject, pc, _) = key;
-    let all = (process, subject, pc, None)..=(process, subject, pc, Some(usize::MAX));
+    let (time, process, subject, pc, _) = key;
+    let row = |caller| (time, process, subject, pc, caller);
+    let all = row(None)..=row(Some(usize::MAX));
     let others = rest.range(all).map(|(other, _)| *other);
     let others: Vec<Row> = others.filter(|other| *other != key).collect();
     let (mut left, mut taken) = (wanted, Heat::default());
@@ -113,11 +124,11 @@ mod tests {
     #[test]
     fn rows_and_stacks_add_up() {
         let heat = |samples, cycles| Heat { samples, cycles };
-        let row = |caller| (0, 0, 7, caller);
+        let row = |caller| (None, 0, 0, 7, caller);
         let mut rest = BTreeMap::from([
             (row(None), heat(10, 100.0)),
             (row(Some(1)), heat(5, 50.0)),
-            ((0, 0, 8, Some(1)), heat(9, 90.0)),
+            ((None, 0, 0, 8, Some(1)), heat(9, 90.0)),
         ]);
         assert_eq!(taken(&mut rest, row(Some(1)), heat(4, 40.0)), heat(4, 40.0));
         assert_eq!(rest.get(&row(Some(1))), Some(&heat(1, 10.0)));
@@ -127,6 +138,6 @@ mod tests {
             taken(&mut rest, row(Some(2)), heat(99, 990.0)),
             heat(8, 80.0)
         );
-        assert_eq!(rest.get(&(0, 0, 8, Some(1))), Some(&heat(9, 90.0)));
+        assert_eq!(rest.get(&(None, 0, 0, 8, Some(1))), Some(&heat(9, 90.0)));
     }
 }

@@ -18,7 +18,9 @@ pub(super) struct Argument {
     index: Option<u8>,
     pub(super) register: Register,
     bits: u32,
-    values: Values,
+    pub(super) values: Values,
+    /// What it points to, where windows loaded that.
+    text: Option<Values>,
     declared: Option<Parameter>,
 }
 
@@ -34,6 +36,18 @@ struct JsonArgument<'a> {
     register: String,
     bits: u32,
     base: Base,
+    reached: u64,
+    unknown: u64,
+    samples: u64,
+    values: Vec<JsonShare>,
+    /// The first bytes of what it points to, of as many calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<JsonText>,
+}
+
+/// What an argument points to, in JSON.
+#[derive(Debug, Serialize)]
+struct JsonText {
     reached: u64,
     unknown: u64,
     samples: u64,
@@ -55,6 +69,12 @@ impl Serialize for Argument {
             unknown: values.unknown,
             samples: values.samples(),
             values: json_shares(values, values.class()),
+            text: self.text.as_ref().map(|text| JsonText {
+                reached: text.reached,
+                unknown: text.unknown,
+                samples: text.samples(),
+                values: json_shares(text, text.class()),
+            }),
         };
         argument.serialize(serializer)
     }
@@ -67,13 +87,42 @@ impl Argument {
         let class = values.class();
         let words = self.declared.as_ref().filter(|_| !raw);
         let shares = shares_between(values, 1, intervals, |value| {
-            let number = class.text(value);
+            let number = match raw {
+                true => class.text(value),
+                false => values.text(value),
+            };
             match words.and_then(|of| of.words.of(class.mask(value))) {
                 Some(word) => format!("{number} {word}"),
                 None => number,
             }
         });
-        shares.replace(" ...", "") + values.base.words()
+        let mut shown = shares.replace(" ...", "") + values.base.words();
+        if let Some(text) = self.text.as_ref().filter(|_| !raw) {
+            let class = text.class();
+            let shares = shares_between(text, 1, intervals, |value| class.text(value));
+            // The dots of a text are its own.
+            let shares = shares.strip_suffix(" ...").unwrap_or(&shares);
+            shown.push(' ');
+            shown.push_str(shares);
+        }
+        shown
+    }
+
+    /// Takes what the argument points to from among all that was captured, if it is text: it is
+    /// declared to be, or can be printed.
+    pub(super) fn find_text(&mut self, all: &[Values], convention: Convention) {
+        let Some(index) = self.index.filter(|_| convention == Convention::Platform) else {
+            return;
+        };
+        let base = self.values.base.is_of_executions();
+        let text = all.iter().find(|values| {
+            values.text_of_argument() == Some(index)
+                && values.base.is_of_executions() == base
+                && values.samples() > 0
+        });
+        let is_declared = self.declared.as_ref().is_some_and(Parameter::is_string);
+        let text = text.filter(|text| is_declared || text.is_printable());
+        self.text = text.map(|text| text.clone().of_calls(self.values.reached));
     }
 }
 
@@ -97,6 +146,7 @@ pub(super) fn live_arguments(live: &Live, values: &[Values]) -> Vec<Argument> {
             register: argument.register,
             bits: argument.bits,
             values: values.narrowed(argument.bits),
+            text: None,
             declared: None,
         }));
     }
@@ -129,6 +179,7 @@ pub(super) fn declared_arguments(
             register,
             bits,
             values,
+            text: None,
             declared: Some(parameter.clone()),
         };
         match parameter.passed {
@@ -179,6 +230,7 @@ mod tests {
             typed: None,
             name: None,
             words: Words::None,
+            pointed: std::collections::BTreeMap::new(),
             live: true,
             shares: vec![Share {
                 value,
@@ -187,6 +239,7 @@ mod tests {
                 percent: 100.0,
                 low: 72.2,
                 high: 100.0,
+                trend: crate::view::Trend::Steady,
             }],
         }
     }

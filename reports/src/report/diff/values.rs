@@ -292,6 +292,7 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
         Category::Same(value) => (class.json(value), class.text(value)),
         Category::Address => {
             let address = JsonValue {
+                text: None,
                 value: "address".to_owned(),
                 float: None,
             };
@@ -370,7 +371,7 @@ impl Serialize for Seen {
 impl Profile {
     /// The line below its function's row.
     pub(super) fn line(&self) -> String {
-        let shares = |seen: &Seen| shares_text(&seen.values, seen.values.class(), SHOWN);
+        let shares = |seen: &Seen| shares_text(&seen.values, SHOWN);
         format!(
             "    {} {}  {}{}: {} {} > {} (p {}); before {}; after {}",
             self.address,

@@ -27,11 +27,13 @@ pub(super) enum Meaning {
     },
 }
 
-/// An address and how it is named, of the image that the instruction is in.
-pub(super) type Named<'n> = &'n mut dyn FnMut(u64) -> String;
-
-/// What the values of a parameter of an instruction are.
-pub(super) fn meaning(instruction: &Instruction, parameter: &str, name: Named<'_>) -> Meaning {
+/// What the values of a parameter of an instruction are; `name` names addresses of the image that
+/// the instruction is in.
+pub(super) fn meaning(
+    instruction: &Instruction,
+    parameter: &str,
+    name: impl FnOnce(u64) -> String,
+) -> Meaning {
     let is_address = match parameter {
         "ea" => true,
         // What `lea` computes is an address; elsewhere a result is a number like any other.
@@ -120,7 +122,7 @@ mod tests {
 
     fn of(bytes: &[u8], parameter: &str) -> Meaning {
         let instruction = decode(bytes, 0x1000).expect("is an instruction");
-        meaning(&instruction, parameter, &mut |address| {
+        meaning(&instruction, parameter, |address| {
             format!("image+0x{address:x}")
         })
     }

@@ -204,6 +204,16 @@ impl Line {
 }
 
 impl Profile {
+    /// A value as a person reads it: what the instruction says that it is, what it points to, or
+    /// the number.
+    pub(crate) fn text(&self, value: u64) -> String {
+        let class = self.values.class();
+        match self.meaning.text(class, value) {
+            number if number == class.text(value) => self.values.text(value),
+            meant => meant,
+        }
+    }
+
     /// The cells behind the cycles.
     fn cells(&self, [address, text]: [String; 2], options: &List, names: Names) -> Vec<String> {
         let values = &self.values;
@@ -220,7 +230,7 @@ impl Profile {
             options.intervals,
             |value| match options.raw {
                 true => class.text(value),
-                false => self.meaning.text(class, value),
+                false => self.text(value),
             },
         );
         vec![

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
+use super::Symbols;
 use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
-use crate::symbols::Symbols;
 
 /// The data of an image by their addresses: the end of each, and its name.
 #[derive(Debug, Default)]
-pub(super) struct Data(BTreeMap<u64, (u64, String)>);
+pub(crate) struct Data(BTreeMap<u64, (u64, String)>);
 
 impl Data {
     /// What the image's own file and its debug file name.
-    pub(super) fn of(symbols: &Symbols<'_>, image: usize) -> Data {
+    pub(crate) fn of(symbols: &Symbols<'_>, image: usize) -> Data {
         let mut data = Data::default();
         if symbols.has_names() {
             for file in symbols.debug(image).into_iter().chain(symbols.elf(image)) {
@@ -26,7 +26,7 @@ impl Data {
     }
 
     /// The name at an address, with how far it is into what is named.
-    pub(super) fn at(&self, address: u64) -> Option<String> {
+    pub(crate) fn at(&self, address: u64) -> Option<String> {
         let (start, (end, name)) = self.0.range(..=address).next_back()?;
         match address - start {
             _ if address >= *end => None,
