@@ -4,8 +4,8 @@ use hotlist::{Config, Course, Estimates, Generator, Hotlist, Trend};
 
 const RUNS: u32 = 500;
 
-/// How often value 0 is told to rise and to fall in `lists` lists of so many events, where its share
-/// at a time from 0 to 1 is `share`.
+/// How often value 0 is told to rise and to fall in `lists` lists of so many events, where its
+/// share at a time from 0 to 1 is `share`.
 fn told(
     config: &Config,
     (lists, events): (u64, u64),
@@ -70,8 +70,8 @@ fn phases() {
     assert!(rising + falling <= 0.01, "{rising} {falling}");
 }
 
-/// A share that grows is told to rise, and one that shrinks to fall. Lists that pass over many events
-/// need to be more for it.
+/// A share that grows is told to rise, and one that shrinks to fall. Lists that pass over many
+/// events need to be more for it.
 #[test]
 fn rising_and_falling() {
     let [short, precise] = configs();

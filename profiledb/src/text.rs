@@ -68,7 +68,8 @@ impl Text {
     }
 }
 
-/// In quotes, with all that is no printable character of ASCII escaped; `...` where more may follow.
+/// In quotes, with all that is no printable character of ASCII escaped; `...` where more may
+/// follow.
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;

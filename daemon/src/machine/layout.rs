@@ -127,7 +127,11 @@ impl Layout {
         }
         let through = Some((self.pid, mapping.start, mapping.end));
         let elf = images.elf(mapping.image, through)?;
-        let bias = mapping.bias(&elf.segments)?;
+        // A page of data may be of two segments by its place in the file. Code is of one.
+        let of_image = |at: &&Mapping| at.executable && at.image == mapping.image;
+        let code = self.mappings.iter().filter(of_image);
+        let code = code.min_by_key(|code| code.start.abs_diff(mapping.start))?;
+        let bias = code.bias(&elf.segments)?;
         let segments = elf.segments.iter();
         let first = segments.clone().map(|segment| segment.address).min()?;
         let last = segments

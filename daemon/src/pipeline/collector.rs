@@ -277,8 +277,9 @@ impl Collector {
         self.updates.as_ref().map_or(0, HandlerUpdates::met)
     }
 
-    /// Asks the kernel again for the mappings of programs that samples asked about of late, and says
-    /// how long the youngest of these has been known. When it ends, nobody can be asked any more.
+    /// Asks the kernel again for the mappings of programs that samples asked about of late, and
+    /// says how long the youngest of these has been known. When it ends, nobody can be asked any
+    /// more.
     pub(crate) fn ask_again(&mut self) -> Option<Duration> {
         let met = self.loadmap.look_again()?;
         let age = sampler::clock_now().saturating_sub(met);

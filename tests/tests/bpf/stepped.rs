@@ -228,8 +228,8 @@ const WAITS: u8 = 4;
 /// A user without any rights.
 const NOBODY: u32 = 65_534;
 
-/// Left alone are: who asks, threads that wait, that others trace, that the user may not trace, that
-/// have ended. Who has asked for all that can still have a thread stopped.
+/// Left alone are: who asks, threads that wait, that others trace, that the user may not trace,
+/// that have ended. Who has asked for all that can still have a thread stopped.
 pub(crate) fn refusals(bench: &Bench) -> Result<Completion, Failed> {
     let start =
         |arguments: &[&str]| Ok::<_, Failed>(Kept(Command::new("sh").args(arguments).spawn()?));

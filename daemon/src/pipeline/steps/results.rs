@@ -129,10 +129,11 @@ mod tests {
             .collect()
     }
 
-    /// General registers have one value, in the width written; of a system call rax alone.
+    /// General registers have one value, in the width written (that of rdtsc is all of them); of a
+    /// system call rax alone.
     #[test]
     fn general_registers() {
-        let rdtsc = named(&[("pair.eax", 0), ("pair.edx", 0x0202_0202)]);
+        let rdtsc = named(&[("pair.rax", 0), ("pair.rdx", 0x0202_0202_0202_0202)]);
         assert_eq!(of(&[0x0f, 0x31]), rdtsc);
         assert_eq!(of(&[0x0f, 0x05]), named(&[("pair.rax", 0)]));
         // push rbp

@@ -210,12 +210,13 @@ mod tests {
 
     const PID: Pid = Pid(4_000_001);
     const HEAP: u64 = 0x5555_0000_0000;
+    const OTHER: u64 = 0x7777_0000_0000;
 
     fn loadmap(images: &mut Images) -> Loadmap {
         let mut loadmap = Loadmap::new(1 << 20);
         loadmap.fork(PID, Pid(4_000_000), 1);
         loadmap.comm(PID, true, "p", true, 2);
-        for (path, start, prot) in [("[heap]", HEAP, 3), ("//anon", HEAP << 1, 3)] {
+        for (path, start, prot) in [("[heap]", HEAP, 3), ("//anon", OTHER, 3)] {
             let mmap = Mmap {
                 time: 3,
                 pid: PID,
@@ -298,7 +299,7 @@ mod tests {
         let values = [
             (1, Parameter::Ea, HEAP + 8),
             (1, Parameter::Arg(0), HEAP + 0x4fff),
-            (2, Parameter::Dest(Register::RAX), HEAP << 1),
+            (2, Parameter::Dest(Register::RAX), OTHER),
             (2, Parameter::Dest(Register::EAX), HEAP),
             (2, Parameter::Double(Register::XMM0), HEAP),
             (3, Parameter::Ret, HEAP + 0x5000),
