@@ -2,8 +2,8 @@
 //!
 //! A bundle is a tar archive under zstd. It has the databases, the programs and libraries that
 //! matter, their debug files, source lines around the hottest code, and a list of these as JSON. A
-//! report that reads a bundle takes it apart into a folder for its own eyes, which goes when the report ends, and looks there first for
-//! each file.
+//! report that reads a bundle takes it apart into a folder for its own eyes, which goes when the
+//! report ends, and looks there first for each file.
 //!
 //! A bundle is hostile until shown otherwise: members go by numbers that `vcpi` gives, never by
 //! names from the archive; there are no more and no larger ones than the list may have; and a file
