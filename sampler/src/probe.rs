@@ -16,7 +16,7 @@ mod timer;
 mod vectors;
 
 pub use bpf::{BpfRefusal, bpf, bpf_at_sight};
-pub use breakpoints::breakpoints;
+pub use breakpoints::{breakpoints, traps_are_told};
 pub use calibrate::{Calibration, calibrate, interrupt_cost};
 pub(crate) use calibrate::{MANY_ROUNDS, compare, period};
 pub use timer::{Timer, timer, timer_cost};

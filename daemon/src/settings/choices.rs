@@ -89,6 +89,7 @@ pub(crate) fn stepped(wanted: &Recording) -> Option<u32> {
 
 /// What sets so many pairs of breakpoints a second.
 pub(crate) fn bounce(running: &mut sampler::Running, most: u32) -> std::io::Result<Bounce> {
+    probe::traps_are_told().map_err(std::io::Error::other)?;
     let reads_memory = running.setup().engine == Engine::Bpf;
     Bounce::start(running.breakpoints(), reads_memory, most)
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use sampler::probe;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -49,5 +50,6 @@ pub(crate) fn entries(wanted: &Recording) -> std::io::Result<Option<Entries>> {
         EntriesArg::Auto => Wanted::Hottest,
         EntriesArg::Of(names) => Wanted::Named(names.clone()),
     };
+    probe::traps_are_told().map_err(std::io::Error::other)?;
     Entries::start(wanted).map(Some)
 }

@@ -4,6 +4,7 @@ use libtest_mimic::{Completion, Failed};
 use serde_json::Value;
 
 use crate::bench::{Bench, counter, succeeded};
+use crate::bounced::without_breakpoints;
 use crate::killed::{self, Watched};
 
 /// Shares are to be within so many points of the truth.
@@ -23,6 +24,9 @@ const FUNCTIONS: [(&str, bool); 5] = [
 /// close together, where a value lasts, and where values take turns. `args` and `cg` show them
 /// beside the shares of time, which are far off.
 pub(crate) fn shares(bench: &Bench) -> Result<Completion, Failed> {
+    if let Some(skipped) = without_breakpoints(bench)? {
+        return Ok(skipped);
+    }
     let program = bench.compile("entered.c", "entered", &[])?;
     let mut wrong = Vec::new();
     for (function, is_argument) in FUNCTIONS {
@@ -85,6 +89,9 @@ fn first_site(report: &Value) -> Option<f64> {
 
 /// A collector that is killed leaves no breakpoint at an entry.
 pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
+    if let Some(skipped) = without_breakpoints(bench)? {
+        return Ok(skipped);
+    }
     let watched = Watched {
         name: "entered",
         arguments: &["3600", "quick"],
