@@ -37,6 +37,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             if let Err(refusal) = probe::bpf() {
                 return Ok(Completion::ignored_with(format!("needs BPF: {refusal}")));
             }
+            if let Err(why) = probe::traps_are_told() {
+                let reason = format!("needs breakpoints that say so: {why}");
+                return Ok(Completion::ignored_with(reason));
+            }
             // This machine's processor may not have them; nothing else keeps root from them.
             probe::breakpoints()?;
             pairs(threads, storm).map(|()| Completion::Completed)
