@@ -107,8 +107,10 @@ const READING_PART: u64 = 20;
 const MAX_BYTES: usize = 8 << 20;
 /// Programs that are looked at again.
 pub(crate) const MAX_WATCHED: usize = 64;
-/// A program is looked at again after one part of so many of its age, at as many mappings at most.
-const AGES: u64 = 16;
+/// A program is looked at again after one part of so many of the while that it has been known: so
+/// much of what is known of its windows can be lost when it ends.
+pub(crate) const AGES: u32 = 16;
+/// The mappings at which it is looked then, at most.
 const MAX_AGAIN: usize = 64;
 /// It is left alone when no sample has asked for as long, in nanoseconds, and for one part of so
 /// many of its age.
@@ -222,7 +224,7 @@ impl Vmas {
         if self.strangers >= MAX_STRANGERS || idle > IDLE.max(age / IDLE_PART) {
             return false;
         }
-        if !looks || now.saturating_sub(self.again) < age / AGES {
+        if !looks || now.saturating_sub(self.again) < age / u64::from(AGES) {
             return true;
         }
         let Some(file) = self.maps.take() else {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollTimeout, poll};
 
+use crate::machine::vmas::AGES;
+
 /// The least, and what it is at most while there are urgent records: of processes
 /// that are new, or mappings of code.
 const SLEEPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
@@ -17,9 +19,6 @@ const SLEEPS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(
 const URGENT: [u64; 2] = [2, 8];
 /// While more than one record in so many led to a new process, the next sleep is the least.
 const LEARNED: u64 = 20;
-/// While a program is asked about that was met a while ago, a sleep is one part of so many of that
-/// while: so much of what is known of its windows can be lost when it ends.
-const AGES: u32 = 16;
 /// The longest time in which nothing but a signal is heard meanwhile. Where so much was urgent, it
 /// is the least sleep.
 const PAUSE: Duration = Duration::from_millis(200);

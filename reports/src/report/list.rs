@@ -26,7 +26,6 @@ use crate::render::{percent, rounded, whole};
 use crate::sources::{For, Sources};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
-use crate::values::is_destination;
 use crate::variables::{Passed, Words};
 use crate::view::{Base, Heat, Values, View};
 
@@ -278,10 +277,9 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
     }
     view.notes.extend(not_known(unknown.len()));
     for profiles in by_pc.values_mut() {
-        profiles.sort_by(|a, b| {
-            let rank = rank(&a.parameter).cmp(&rank(&b.parameter));
-            let key = |of: &Values| (of.parameter.clone(), of.caller, of.base);
-            rank.then_with(|| key(a).cmp(&key(b)))
+        profiles.sort_by_cached_key(|of| {
+            let rank = rank(&of.parameter);
+            (rank, of.parameter.clone(), of.caller, of.base)
         });
     }
     by_pc
@@ -289,10 +287,8 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
 
 /// Order of the parameters of one instruction: what it computes is why it is listed.
 fn rank(parameter: &str) -> u8 {
-    if is_destination(parameter) {
-        return 0;
-    }
     match parameter.parse() {
+        Ok(parameter) if Parameter::is_destination(parameter) => 0,
         Ok(Parameter::Taken | Parameter::Target | Parameter::Ret | Parameter::VectorRet) => 1,
         Ok(Parameter::Operand(_)) => 3,
         Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => 4,
