@@ -4,7 +4,19 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
+
+/// What a build script ends with; it runs again with another compiler.
+pub(crate) fn told(built: Result<(), String>) -> ExitCode {
+    println!("cargo::rerun-if-env-changed=CLANG");
+    match built {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Compiles a file for the BPF machine; the object's bytes.
 pub(crate) fn compile(

@@ -17,14 +17,7 @@ const SOURCE: &str = "bpf/handler.bpf.c";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=bpf");
-    println!("cargo::rerun-if-env-changed=CLANG");
-    match build() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    abi::told(build())
 }
 
 fn build() -> Result<(), String> {

@@ -15,14 +15,7 @@ fn main() -> ExitCode {
     for path in ["src", "../../sampler/bpf/shared.h", "../../sampler/build"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    println!("cargo::rerun-if-env-changed=CLANG");
-    match build() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    abi::told(build())
 }
 
 fn build() -> Result<(), String> {
