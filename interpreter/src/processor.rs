@@ -124,6 +124,7 @@ fn need(feature: CpuidFeature) -> Need {
         F::FMA4 => "fma4",
         F::FSGSBASE => "fsgsbase",
         F::GFNI => "gfni",
+        F::HLE_or_RTM | F::RTM => "rtm",
         F::INVPCID => "invpcid",
         F::LZCNT => "abm",
         F::MOVBE => "movbe",

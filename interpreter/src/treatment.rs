@@ -64,7 +64,9 @@ pub(crate) fn named(instruction: &Instruction) -> Option<Support> {
         // Which memory can be read changes.
         M::Wrpkru => Stops(R::MachineState),
         M::Ud0 | M::Ud1 | M::Ud2 => Stops(R::FaultingInstruction),
-        M::Xbegin | M::Xend | M::Xabort | M::Xtest => Stops(R::Transaction),
+        M::Xbegin | M::Xend | M::Xabort => Stops(R::Transaction),
+        // Of what follows, part may be undone.
+        _ if instruction.has_xacquire_prefix() => Stops(R::Transaction),
 
         // They read clocks, counters, random numbers, and what else no register or memory holds.
         M::Cpuid

@@ -224,11 +224,42 @@ static inline u32 float_stack_bytes(u32 opcode, u32 digit)
 #define RDX 2
 #define RBX 3
 
+/* What is behind 0f 01 and no memory: the low six bits of the byte tell. */
+static inline void decode_system(struct insn *insn, u32 which)
+{
+	insn->rm = RAX;
+	insn->reg = RAX;
+	switch (which) {
+	case 0x0a: /* clac, stac, serialize */
+	case 0x0b:
+	case 0x28:
+		insn->kind = KIND_NOTHING;
+		break;
+	case 0x16: /* xtest: an interrupt ends transactions, so none is under way */
+		insn->kind = KIND_TRANSACTION;
+		break;
+	case 0x10: /* xgetbv, rdpkru, rdtscp, rdpru */
+	case 0x2e:
+	case 0x39:
+	case 0x3d:
+		insn->kind = KIND_OTHER;
+		insn->forgotten = 1 << RAX | 1 << RDX | (which == 0x39 ? 1 << RCX : 0);
+		break;
+	default:
+		insn->kind = KIND_END;
+		break;
+	}
+}
+
 static inline void decode_group(struct insn *insn, struct decoding *d, struct opcode *of)
 {
 	u32 digit = d->digit;
 
 	insn->kind = KIND_OTHER;
+	if (d->map == 1 && d->opcode == 0x01) {
+		decode_system(insn, d->mod == 3 ? d->digit << 3 | (insn->rm & 7) : 0);
+		return;
+	}
 	if (d->map == 1) {
 		/* Fences and their like; what saves and restores state. */
 		if (d->mod == 3) {

@@ -42,6 +42,7 @@
 #define KIND_ADD_EXCHANGE 32
 #define KIND_COMPARE_EXCHANGE 33
 #define KIND_CARRY 34
+#define KIND_TRANSACTION 35
 /* Only in the tables: groups, whose operation the second register's bits tell. */
 #define KIND_GROUP 40
 

@@ -100,6 +100,7 @@ static const struct opcode one_byte[256] = {
 
 /* Behind 0f. */
 static const struct opcode two_bytes[256] = {
+	[0x01] = { KIND_GROUP, HAS_OPERAND },
 	[0x0d] = { KIND_NOTHING, HAS_OPERAND },
 	[0x10 ... 0x17] = { KIND_VECTOR, HAS_OPERAND },
 	[0x18 ... 0x1f] = { KIND_NOTHING, HAS_OPERAND },

@@ -376,6 +376,9 @@ static INLINE int follow_insn(struct work *work)
 		if (way->flags_size == FLAGS_OF_REGISTER)
 			way->flags_size = FLAGS_UNKNOWN;
 		break;
+	case KIND_TRANSACTION:
+		set_flags(way, 0, 0, 0, 8, 0);
+		break;
 	case KIND_VECTOR:
 		follow_vector(work, insn);
 		break;

@@ -23,6 +23,7 @@
 //! | right | never any | goes through | what is stored is unknown |
 //! | right, but unmapped now and then | any | window ends | window ends |
 //! | no right | right, of another mapping | goes through | goes through |
+//! | no right | none, right of another mapping before | goes through | goes through |
 //! | no right | anything else | faults | faults |
 //! | nothing | right | goes through | goes through |
 //! | nothing | no right, or nothing | faults | faults |
@@ -153,11 +154,12 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
         Access::Load => record.readable || record.writable,
     };
     if !has_right {
-        return match kernel.now(known.address) {
+        let now = kernel.now(known.address);
+        let is_now = now.is_some();
+        return match now.or_else(|| kernel.before(known.address)) {
             // What the records tell of was unmapped, and something was moved there.
             Some(Region::Mapped(vma)) if allows(&vma, access) && !is_same(record, &vma) => {
-                let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
-                Part::Allowed(first, end - 1)
+                within_both(&vma, record, is_now)
             }
             _ if access == Access::Load && record.executable => unverified,
             _ => Part::Faults,
@@ -172,16 +174,21 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
     let now = kernel.now(known.address);
     match now.or_else(|| kernel.before(known.address)) {
         Some(Region::Mapped(vma)) if allows(&vma, access) => {
-            let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
-            match now.is_some() {
-                true => Part::Allowed(first, end - 1),
-                false => Part::Once(first, end - 1),
-            }
+            within_both(&vma, record, now.is_some())
         }
         _ if (known.evidence)().is_some() => of_page,
         Some(Region::Free { .. }) if now.is_some() => Part::Faults,
         Some(_) => Part::MayFault,
         None => unverified,
+    }
+}
+
+/// What goes through where a look and a record overlap.
+fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> Part {
+    let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
+    match is_now {
+        true => Part::Allowed(first, end - 1),
+        false => Part::Once(first, end - 1),
     }
 }
 
@@ -480,6 +487,17 @@ mod tests {
         assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
         assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);
         assert_eq!(judge(None, None), [Part::MayFault; 2]);
+        let another = Vma {
+            offset: 0x5000,
+            ..of_file
+        };
+        let before_alone = |vma: Vma| Says(None, Some(Region::Mapped(vma)));
+        let of_constant = |look| super::judge(known(Some(&constant)), Store, &look);
+        assert_eq!(
+            of_constant(before_alone(another)),
+            Part::Once(0x1000, 0x1fff)
+        );
+        assert_eq!(of_constant(before_alone(of_file)), Part::Faults);
         assert_eq!(before(vma(RW)), Part::Once(0x1000, 0x1fff));
         assert_eq!(before(vma(NONE)), Part::MayFault);
         assert_eq!(before(Some(FREE)), Part::MayFault);

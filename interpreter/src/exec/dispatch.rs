@@ -230,6 +230,7 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         M::Std => flag::std,
         M::Lahf => flag::lahf,
         M::Sahf => flag::sahf,
+        M::Xtest => flag::xtest,
         _ => return None,
     };
     Some(handler)

@@ -44,3 +44,13 @@ pub(super) fn sahf(m: &mut Machine<'_>, _: &Decoded) -> Done {
     m.flags().set_low_byte(byte);
     Ok(Flow::Next)
 }
+
+/// Whether a transaction is under way. None is: an interrupt ends it, and a window ends where one
+/// begins.
+pub(super) fn xtest(m: &mut Machine<'_>, _: &Decoded) -> Done {
+    for flag in [Flag::Cf, Flag::Pf, Flag::Af, Flag::Sf, Flag::Of] {
+        m.flags().set(flag, Some(false));
+    }
+    m.flags().set(Flag::Zf, Some(true));
+    Ok(Flow::Next)
+}

@@ -110,6 +110,7 @@ impl Features {
             F::F16C => "f16c",
             F::FMA => "fma",
             F::GFNI => "gfni",
+            F::HLE_or_RTM | F::RTM => "rtm",
             F::LZCNT => "abm",
             F::MMX => "mmx",
             F::MOVBE => "movbe",
