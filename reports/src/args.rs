@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::{Shell, generate_to};
 
+use crate::complete;
 use crate::names::Names;
 use crate::renderers::Format;
 use crate::report::Report;
 use crate::tools::Tool;
-use crate::{complete, examples};
 
 /// Reports on value profiles: which instructions are hot, and with which values.
 #[derive(Debug, Parser)]
@@ -123,13 +123,9 @@ impl OneFunction {
     }
 }
 
-/// The command line, with a worked example for each report in its help.
+/// The command line.
 pub(crate) fn command() -> clap::Command {
-    let mut command = Cli::command();
-    for (name, example) in examples::ALL {
-        command = command.mut_subcommand(name, |report| report.after_long_help(*example));
-    }
-    command
+    Cli::command()
 }
 
 /// Writes the manual pages of this program, and what shells complete it with, to a folder.
@@ -187,8 +183,9 @@ pub(crate) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
     if let Some((name, report)) = args.first().and_then(classic) {
         args.insert(1, OsString::from(report));
-        let example = examples::ALL.iter().find(|(of, _)| *of == report);
-        let example = example.map_or("", |(_, example)| example);
+        let of_report = command.find_subcommand(report);
+        let example = of_report.and_then(clap::Command::get_after_long_help);
+        let example = example.map_or_else(String::new, ToString::to_string);
         let example = example.replace(&format!("vcpi {report}"), name);
         command = command.mut_subcommand(report, |report| {
             report
@@ -237,18 +234,14 @@ mod tests {
         }
     }
 
-    /// Each report has an example, and nothing else has one.
+    /// Each report has an example in its help, of itself.
     #[test]
     fn each_report_has_an_example() {
         let reports = Report::augment_subcommands(clap::Command::new("reports"));
-        let reports: Vec<&str> = reports
-            .get_subcommands()
-            .map(clap::Command::get_name)
-            .collect();
-        let mut named: Vec<&str> = examples::ALL.iter().map(|(name, _)| *name).collect();
-        named.sort_by_key(|name| reports.iter().position(|report| report == name));
-        assert_eq!(named, reports);
-        for (name, example) in examples::ALL {
+        for report in reports.get_subcommands() {
+            let name = report.get_name();
+            let example = report.get_after_long_help().map(ToString::to_string);
+            let example = example.unwrap_or_default();
             assert!(example.contains(&format!("  vcpi {name}")), "{name}");
             assert!(example.lines().all(|line| line.len() <= 100), "{name}");
         }

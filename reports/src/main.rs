@@ -22,7 +22,6 @@ mod debuginfod;
 mod dwarf;
 mod elf;
 mod epochs;
-mod examples;
 mod export;
 mod failure;
 mod guard;

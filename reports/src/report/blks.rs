@@ -25,8 +25,23 @@ use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Heat, Values, View, as_float};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which computations have the same result each time?
+  vcpi blks --invariant 99 -n 1
+
+  sqlite3VdbeMemShallowCopy 0xfb62d..0xfb634  (libsqlite3.so.0.8.6)  62.7M cycles,
+      constants would save up to 62.7M
+  cycles   s#  address  instruction                     value profile
+   2.84M  220  0xfb62d  movzx eax, word ptr [rdi+0x14]  eax: (100.0% 0x4)
+   45.7M  223  0xfb631  and ah, -0x71                   ah: (100.0% 0x0)
+   14.2M  223  0xfb634  or eax, edx                     eax: (100.0% 0x4004)
+
+  What comes out the same in 99 % of the windows may be computed once, or not at all.";
+
 /// Runs of instructions whose results do not vary.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Blks {
     #[command(flatten)]
     of: OneFunction,

@@ -15,8 +15,20 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, percent, rounded};
 use crate::view::View;
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which branches go the same way each time?
+  vcpi branches --function sqlite3GetVarint -n 2
+
+  taken%     between  taken  not taken  unknown  address  branch in
+     1.6     0.9-2.6     41       2562       17  0xe8d5e  sqlite3GetVarint+0xe
+   100.0  99.5-100.0   2441          0        0  0xe8d88  sqlite3GetVarint+0x38
+
+  A `taken%` near 0 or 100 says that the branch can be predicted; 50 that it may cost much.";
+
 /// Directions of conditional branches.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Branches {
     #[command(flatten)]
     of: OneFunction,

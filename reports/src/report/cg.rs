@@ -18,8 +18,21 @@ use crate::view::{Heat, View};
 /// The first argument's parameter.
 const FIRST: &str = "arg0";
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: who spends the time in a function?
+  vcpi cg polyeval
+
+  pov::polyeval 39.6% from pov::regula_falsa (0x223745)  [569]
+  pov::polyeval 30.8% from pov::numchanges (0x2235a8)  [446]
+  pov::polyeval 26.3% from pov::numchanges (0x2235f4)  [375]
+
+  Of the time in polyeval 39.6 % is under the call at 0x223745 in regula_falsa. `vcpi cg --up`
+  shows whole paths, where call stacks were recorded.";
+
 /// Who calls a function from where, in percent of the time in it.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Cg {
     #[command(flatten)]
     of: OneFunction,

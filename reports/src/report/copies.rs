@@ -19,9 +19,21 @@ use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::symbols::{FunctionId, STUB};
 use crate::view::{Base, Heat, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: how much does memcpy copy at a time, and for whom?
+  vcpi copies -n 2
+
+  time%  cycles  calls  function                        sizes
+  13.37   1.12G   9481  __memcpy_avx512_unaligned_erms  (72.4% 16) (21.2% 100) (6.4% 2000)
+  13.37   1.12G   9481    from take (0x1394)            (72.6% 16) (21.1% 100) (6.3% 2000)
+
+  Where a call site copies the same few bytes each time, plain moves would do.";
+
 /// How much memory is copied, set, compared and searched at a time, by call site (of the
 /// functions that call).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Copies {
     #[command(flatten)]
     of: OneFunction,

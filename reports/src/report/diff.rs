@@ -23,8 +23,24 @@ use crate::query::{Answer, Comparison, Model, Needs, Side};
 use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: what did a change do?
+  vcpid record -o old.db -- ./old/shop
+  vcpid record -o new.db -- ./new/shop
+  vcpi diff old.db new.db
+
+  before%  after%  change      samples     p  function
+    61.82   66.58   +4.76  4064 > 3361  1e-7  evaluate
+    13.37   10.52   -2.85    898 > 530  3e-6  __memcpy_avx512_unaligned_erms
+     2.65    1.71   -0.94     167 > 86  8e-4  clear
+
+  Functions stand here if their share of the time changed by more than chance explains, and below
+  them the values that changed.";
+
 /// What changed between two databases, or between two epochs.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Diff {
     /// Before: a database, a directory or a socket; an epoch of it (`FILE@EPOCH`); or an epoch of
     /// what -i names (`@EPOCH`).

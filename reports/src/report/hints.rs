@@ -26,9 +26,25 @@ use crate::sources::{For, Sources};
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 use crate::view::{Base, View, as_float};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which values are a special case in the source worth?
+  vcpi hints -n 1
+
+  17.32% predicted (15.49 to 19.09)  modulus: base in digits
+      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values, at 0x1244 in ./plain
+      special.c:15  sum += number % base;
+      88.53% of all cycles are under it; it decides 18.03% (512 samples): 0 instructions constant,
+      1 division by a number
+          __builtin_expect(base == 7, 1) ? x % 7 : x % base
+
+  Apply the patch, build, and measure before you keep it:
+  vcpi hints --verify './plain 8000' './patched 8000'";
+
 /// Values that are worth a special case in the source, by the time that this could save; or,
 /// with `--verify`, what it did save.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Hints {
     #[command(flatten)]
     of: OneFunction,

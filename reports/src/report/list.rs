@@ -29,8 +29,21 @@ use crate::symbols::FunctionId;
 use crate::variables::{Passed, Words};
 use crate::view::{Base, Heat, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which values does a function see?
+  vcpi list sqlite3BtreeCursorHasMoved
+
+  cycles    s#  v#  1/p  address  instruction            value profile
+       0  1073  25  1.0  0x3b8b0  xor eax, eax           arg0: (8.0% 0x55713b7aa180) ...
+   84.4M  1074   1  1.0  0x3b8b5  setne al               al: (100.0% 0x0)
+
+  1074 values of al were known, one of them distinct: in all windows the function said no. Its
+  argument took 25 values.";
+
 /// The instructions of a function with cycles, samples and the values they produced.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct List {
     #[command(flatten)]
     of: OneFunction,

@@ -20,10 +20,24 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Base, Heat, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which loads walk memory in steps, and which at random?
+  vcpid record --capture stride -- ./loads
+  vcpi loads -n 3
+
+  time%  cycles  loads  line%  page%  load in                  pattern    strides
+   7.33    188M   2708   99.9   98.9  scattered+0x2d (0x133d)  scattered  (varies)
+   3.35   86.1M   1821  100.0  100.0  by_page+0x10 (0x12f0)    stride     (99.5% +4160) ...
+   2.86   73.6M   1626  100.0    6.7  backwards+0x18 (0x12c8)  stride     (100.0% -256)
+
+  A prefetch pays where `line%` is high and the processor cannot foresee the address.";
+
 /// How the addresses of each load follow each other: one address, a stride, or neither; and how
 /// often a load touches another line of memory or another page. Needs values of the kind stride
 /// (vcpid record --capture stride).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Loads {
     #[command(flatten)]
     of: OneFunction,

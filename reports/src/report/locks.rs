@@ -24,11 +24,25 @@ use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: where do threads meet at locks?
+  vcpid record --capture ea,syscall -- ./program
+  vcpi locks
+
+  time%  cycles  seen  kind           in                                 addresses
+   1.65   10.3M    66  lock           pthread_mutex_lock+0x48 (0x8c3b8)  (100.0% 0x56378d37f080)
+   0.17   1.09M        kernel         futex_hash
+   0.00       0     1  (100.0% wake)  __lll_lock_wake+0x11 (0x86191)
+
+  All threads lock one mutex, and the kernel has work with those that wait.";
+
 /// Where threads meet at locks: instructions with a lock prefix and the addresses that they lock,
 /// futex calls by call site and address, and the kernel's time in these. A thread that waits takes
 /// no time, and is not seen. Futex calls need values of the kind syscall (vcpid record --capture
 /// ea,syscall).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Locks {
     #[command(flatten)]
     of: OneFunction,

@@ -15,17 +15,44 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, cycles, percent, rounded, whole};
 use crate::view::View;
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: how much time has each priority?
+  vcpid record --capture sched -- nice -n 7 ./loads
+  vcpi prio
+
+  time%  cycles  class       priority
+  99.88   2.58G  other       nice 7
+   0.07   1.84M  other       nice 0
+   0.02    635k  interrupts
+   0.03    724k  unknown
+
+  Real-time threads have rows of their own. Interrupts come to whoever runs, and are apart.";
+
 /// Cycles by scheduling class and priority. Needs values of the kind sched and the engine bpf
 /// (vcpid record --capture sched).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Prio {
     #[command(flatten)]
     of: OneFunction,
 }
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE_OF_IRQ: &str = "\
+Example: which functions run in interrupts, or with interrupts off?
+  vcpid record --capture sched -- nice -n 7 ./loads
+  vcpi irq
+
+  time%  cycles  level    interrupts  function
+   0.02    635k  softirq  on          run_timer_softirq
+
+  What takes long here delays everything else on its processor.";
+
 /// Time in interrupts, in softirqs, and with interrupts off, by function. Needs values of the kind
 /// sched and the engine bpf (vcpid record --capture sched).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE_OF_IRQ)]
 pub(crate) struct Irq {
     #[command(flatten)]
     of: OneFunction,

@@ -16,10 +16,23 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Base, Heat, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which stores change nothing, and which loads bring the same again?
+  vcpid record --capture redundant -- ./loads
+  vcpi redundant -n 2
+
+  time%  cycles  redundant%     between  seen  kind   in
+   1.75   44.7M       100.0  92.4-100.0   694  store  store_same+0x1b (0x136b)
+   0.47   11.9M       100.0  94.6-100.0  1034  load   one_address+0x10 (0x1240)
+
+  The load can be kept in a register, unless another thread stores there.";
+
 /// Stores of what is there already, and loads of what the thread loaded in the 64 instructions
 /// before and has not stored to since. Needs values of the kind redundant (vcpid record --capture
 /// redundant).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Redundant {
     #[command(flatten)]
     of: OneFunction,

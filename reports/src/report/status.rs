@@ -20,8 +20,27 @@ use text::table;
 
 type Counters = BTreeMap<String, u64>;
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: how much was seen, and what was lost?
+  vcpi status
+
+  epoch  from                       to                         samples  command
+      1  2026-11-26 10:56:06+00:00  2026-11-26 10:56:42+00:00     6326  sh -c for i in 1 2 3
+  counter                                   count
+  collected
+    samples                                  6326
+    windows                                  5445
+    value_events                        1,361,930
+  lost
+    malformed_records                           0
+    names_of_images                             0
+
+  Each loss that happened says what it means, and what to do.";
+
 /// What was collected, and everything that was lost.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Status {}
 
 /// The answer; `null` in JSON is what the reader may not know, or nobody does.

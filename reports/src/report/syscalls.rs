@@ -19,9 +19,22 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count};
 use crate::view::{Base, Values, View};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: what does a program ask the kernel for, and where?
+  vcpid record --capture syscall -- ./loads
+  vcpi syscalls
+
+  seen  call         from                 in                 arguments
+   414  lseek        seeks+0x18 (0x1428)  call+0xc (0x140c)  (100.0% 0x3e8), (100.0% 0x4d)
+   374  getpriority  asks+0x12 (0x1452)   call+0xc (0x140c)  (100.0% 0x0), (100.0% 0x0)
+
+  The answer to a question that is always the same can be kept.";
+
 /// System calls that windows ran into, by the call site of the function that makes them, with their
 /// arguments. Needs values of the kind syscall (vcpid record --capture syscall).
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Syscalls {
     #[command(flatten)]
     of: OneFunction,

@@ -21,8 +21,21 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
 use crate::view::View;
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: which indirect calls have one target nearly always?
+  vcpi targets --function even_target
+
+  percent    between  count  target         address
+  call at 0x19a1 in even_target+0x11 (shares), 6621 known, 0 unknown
+     95.3  93.6-96.5   6307  target_common   0x14f0
+      4.7    3.5-6.4    314  target_rare     0x1500
+
+  A call that has one target in 95 % of the windows can test for it and call it directly.";
+
 /// Targets of indirect calls and jumps.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Targets {
     #[command(flatten)]
     of: OneFunction,

@@ -14,8 +14,23 @@ use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 
+/// A worked example, for the help and the manual page.
+const EXAMPLE: &str = "\
+Example: where does the time of a query go?
+  vcpid record -- sqlite3 test.db < query.sql
+  vcpi top -n 3
+
+  percent  cycles  samples  function                 image
+    24.51   3.93G     1555  sqlite3VdbeExec          libsqlite3.so.0.8.6
+    13.42   2.15G      866  sqlite3BtreeTableMoveto  libsqlite3.so.0.8.6
+     3.79    608M      242  sqlite3GetVarint         libsqlite3.so.0.8.6
+
+  A quarter of all cycles is in one function: `vcpi list sqlite3VdbeExec` shows which of its
+  instructions they are at, and with which values.";
+
 /// Where the cycles are.
 #[derive(Debug, Clone, Args)]
+#[command(after_long_help = EXAMPLE)]
 pub(crate) struct Top {
     /// What to add up by.
     #[arg(long, value_enum, default_value_t = By::Function)]
