@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use protocol::{Answer, Client, ClientError, Control};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::serve;
+use crate::serve::{self, Status};
 use crate::settings::args::{Args, CtlArgs, CtlCommand, StatusFormat};
 use crate::settings::config::Config;
 use crate::store::output;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CtlArgs) -> Result<u8> {
         StatusFormat::Text => answer.text,
         StatusFormat::Json => answer.json,
         StatusFormat::Prometheus => {
-            let status: Value =
+            let status: Status =
                 serde_json::from_str(&answer.json).context("the service's answer")?;
             prometheus::text(&status)
         }

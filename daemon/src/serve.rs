@@ -32,6 +32,7 @@ use epochs::Epochs;
 use peers::Peers;
 use service::Service;
 use socket::Socket;
+pub(crate) use status::Status;
 
 /// Exit status where the configuration is wrong, which no restart mends (`EX_CONFIG`).
 const WRONG_CONFIG: u8 = 78;

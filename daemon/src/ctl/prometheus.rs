@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use crate::serve::Status;
 
-/// A figure of the status: where it is in the JSON, its name, whether it only grows, by what it is
-/// divided to be in base units, and what it is.
-struct Metric(&'static str, &'static str, Kind, f64, &'static str);
+/// A figure of the status: its name, whether it only grows, what it is in base units, if that is
+/// known, and what it says.
+struct Metric(&'static str, Kind, fn(&Status) -> Option<f64>, &'static str);
 
 /// What Prometheus may do with it.
 enum Kind {
@@ -16,223 +16,239 @@ enum Kind {
 
 use Kind::{Counter, Gauge};
 
+/// A number that may not be known.
+trait Figure {
+    fn figure(self) -> Option<f64>;
+}
+
+macro_rules! figures {
+    ($($number:ty)*) => {
+        $(impl Figure for $number {
+            fn figure(self) -> Option<f64> {
+                Some(self as f64)
+            }
+        })*
+    };
+}
+
+figures! { u32 u64 i64 usize f64 }
+
+impl<N: Figure> Figure for Option<N> {
+    fn figure(self) -> Option<f64> {
+        self.and_then(N::figure)
+    }
+}
+
 /// All figures.
 const METRICS: [Metric; 31] = [
-    Metric("/samples", "samples_total", Counter, 1.0, "Samples taken."),
     Metric(
-        "/value_events",
+        "samples_total",
+        Counter,
+        |status| status.samples.figure(),
+        "Samples taken.",
+    ),
+    Metric(
         "value_events_total",
         Counter,
-        1.0,
+        |status| status.value_events.figure(),
         "Values recorded.",
     ),
     Metric(
-        "/lost",
         "lost_total",
         Counter,
-        1.0,
+        |status| status.lost.figure(),
         "Everything that was lost; vcpi status tells it apart.",
     ),
     Metric(
-        "/lost_percent",
         "lost_ratio",
         Gauge,
-        100.0,
+        |status| status.lost_percent.figure().map(|figure| figure / 100.0),
         "Share of the last minute's samples that was lost, or lost its values, by the cause that took most.",
     ),
     Metric(
-        "/starts",
         "sampling_starts_total",
         Counter,
-        1.0,
+        |status| status.starts.figure(),
         "How often sampling was begun.",
     ),
     Metric(
-        "/sampling/cpus",
         "cpus",
         Gauge,
-        1.0,
+        |status| status.sampling.as_ref().and_then(|of| of.cpus.figure()),
         "CPUs that are sampled.",
     ),
     Metric(
-        "/sampling/period",
         "period",
         Gauge,
-        1.0,
+        |status| status.sampling.as_ref().and_then(|of| of.period.figure()),
         "Mean interval between samples, in the clock's unit.",
     ),
     Metric(
-        "/sampling/rate",
         "rate",
         Gauge,
-        1.0,
+        |status| status.sampling.as_ref().and_then(|of| of.rate.figure()),
         "Samples per second and CPU that are to be taken.",
     ),
     Metric(
-        "/sampling/window",
         "window_instructions",
         Gauge,
-        1.0,
+        |status| status.sampling.as_ref().and_then(|of| of.window.figure()),
         "Instructions of a window at most.",
     ),
     Metric(
-        "/handler/ns",
         "handler_seconds_total",
         Counter,
-        1e9,
+        |status| status.handler.ns.figure().map(|figure| figure / 1e9),
         "Time in the handler of the interrupt, for its samples.",
     ),
     Metric(
-        "/handler/samples",
         "handler_samples_total",
         Counter,
-        1.0,
+        |status| status.handler.samples.figure(),
         "Samples that the handler made, whatever became of them.",
     ),
     Metric(
-        "/overhead/percent",
         "overhead_ratio",
         Gauge,
-        100.0,
+        |status| {
+            status
+                .overhead
+                .percent
+                .figure()
+                .map(|figure| figure / 100.0)
+        },
         "Share of all CPU time that profiling takes.",
     ),
     Metric(
-        "/overhead/budget_percent",
         "overhead_budget_ratio",
         Gauge,
-        100.0,
+        |status| {
+            status
+                .overhead
+                .budget_percent
+                .figure()
+                .map(|figure| figure / 100.0)
+        },
         "Share of all CPU time that it may take.",
     ),
     Metric(
-        "/overhead/cpu_ns",
         "cpu_seconds_total",
         Counter,
-        1e9,
+        |status| status.overhead.cpu_ns.figure().map(|figure| figure / 1e9),
         "Processor time of the service.",
     ),
     Metric(
-        "/overhead/readers_cpu_ns",
         "readers_cpu_seconds_total",
         Counter,
-        1e9,
+        |status| {
+            status
+                .overhead
+                .readers_cpu_ns
+                .figure()
+                .map(|figure| figure / 1e9)
+        },
         "Of that what readers asked for, which is no part of the overhead.",
     ),
     Metric(
-        "/overhead/starts_lowered",
         "sampling_starts_lowered_total",
         Counter,
-        1.0,
+        |status| status.overhead.starts_lowered.figure(),
         "How often it began at a lower rate than configured.",
     ),
     Metric(
-        "/overhead/lowered",
         "rate_lowered_total",
         Counter,
-        1.0,
+        |status| status.overhead.lowered.figure(),
         "How often the rate was lowered since.",
     ),
     Metric(
-        "/overhead/raised",
         "rate_raised_total",
         Counter,
-        1.0,
+        |status| status.overhead.raised.figure(),
         "How often the rate was raised.",
     ),
     Metric(
-        "/memory/tables_bytes",
         "tables_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.tables_bytes.figure(),
         "Memory of what was collected since the last flush.",
     ),
     Metric(
-        "/memory/saving_bytes",
         "saving_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.saving_bytes.figure(),
         "Memory of what is being written, or could not be.",
     ),
     Metric(
-        "/memory/programs_bytes",
         "programs_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.programs_bytes.figure(),
         "Memory for programs: their files with unwind rules, and where they are mapped.",
     ),
     Metric(
-        "/memory/code_bytes",
         "code_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.code_bytes.figure(),
         "Memory for code: pages of files, decoded instructions, basic blocks.",
     ),
     Metric(
-        "/memory/rows_bytes",
         "rows_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.rows_bytes.figure(),
         "Memory for what is noted of the unwind rows that the handler was given.",
     ),
     Metric(
-        "/memory/waiting_bytes",
         "waiting_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.waiting_bytes.figure(),
         "Memory of samples that wait for others.",
     ),
     Metric(
-        "/memory/kernel_bytes",
         "kernel_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.kernel_bytes.figure(),
         "Memory of the kernel for the handler's maps, which is not resident.",
     ),
     Metric(
-        "/memory/resident_bytes",
         "resident_memory_bytes",
         Gauge,
-        1.0,
+        |status| status.memory.resident_bytes.figure(),
         "Resident memory of the service.",
     ),
     Metric(
-        "/age_seconds",
         "status_age_seconds",
         Gauge,
-        1.0,
+        |status| status.age_seconds.figure(),
         "How old these figures are: it is kept waiting since.",
     ),
     Metric(
-        "/database/bytes",
         "database_bytes",
         Gauge,
-        1.0,
+        |status| status.database.bytes.figure(),
         "Size of all databases.",
     ),
     Metric(
-        "/database/files",
         "database_files",
         Gauge,
-        1.0,
+        |status| status.database.files.figure(),
         "Databases.",
     ),
     Metric(
-        "/database/flushes",
         "flushes_total",
         Counter,
-        1.0,
+        |status| status.database.flushes.figure(),
         "Flushes.",
     ),
     Metric(
-        "/database/flushed",
         "last_flush_timestamp_seconds",
         Gauge,
-        1e9,
+        |status| status.database.flushed.figure().map(|figure| figure / 1e9),
         "When the last flush was.",
     ),
 ];
 
 /// The figures of this status that are known.
-pub(super) fn text(status: &Value) -> String {
+pub(super) fn text(status: &Status) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, kind: &Kind, help: &str, value: f64| {
         let kind = match kind {
@@ -245,23 +261,21 @@ pub(super) fn text(status: &Value) -> String {
             "# HELP vcpid_{name} {help}\n# TYPE vcpid_{name} {kind}\nvcpid_{name} {value}\n"
         );
     };
-    let sampling = status.get("sampling").is_some_and(Value::is_object);
     metric(
         "up",
         &Gauge,
         "Whether it samples.",
-        f64::from(u8::from(sampling)),
+        f64::from(u8::from(status.sampling.is_some())),
     );
-    let troubles = status["troubles"].as_array().map_or(0, Vec::len);
     metric(
         "troubles",
         &Gauge,
         "Things that do not work at present.",
-        troubles as f64,
+        status.troubles.len() as f64,
     );
-    for Metric(pointer, name, kind, divisor, help) in &METRICS {
-        if let Some(value) = status.pointer(pointer).and_then(Value::as_f64) {
-            metric(name, kind, help, value / divisor);
+    for Metric(name, kind, figure, help) in &METRICS {
+        if let Some(value) = figure(status) {
+            metric(name, kind, help, value);
         }
     }
     text += &each_trouble(status);
@@ -269,9 +283,8 @@ pub(super) fn text(status: &Value) -> String {
 }
 
 /// Each trouble by its name, which holds no quotes; nothing where there is none.
-fn each_trouble(status: &Value) -> String {
-    let troubles = status["troubles"].as_array().into_iter().flatten();
-    let names = troubles.filter_map(|trouble| trouble["what"].as_str());
+fn each_trouble(status: &Status) -> String {
+    let names = status.troubles.iter().map(|trouble| &trouble.what);
     let lines: String = names
         .map(|name| format!("vcpid_trouble{{what=\"{name}\"}} 1\n"))
         .collect();
@@ -297,6 +310,7 @@ mod tests {
             "lost_percent": 12.5,
             "troubles": [{"what": "this and that", "why": "because"}],
         });
+        let status: Status = serde_json::from_value(status).expect("a status");
         let text = text(&status);
         for line in [
             "# TYPE vcpid_samples_total counter",

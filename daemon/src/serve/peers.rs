@@ -35,6 +35,7 @@ use queue::Queue;
 use relay::{Latest, Relays};
 
 use super::newest::Asking;
+use super::status::Status;
 use crate::system::threads::Threads;
 
 /// What readers may take of the service.
@@ -151,7 +152,7 @@ impl Peers {
     }
 
     /// Has readers know how the service is, for when it is kept waiting.
-    pub(crate) fn publish(&self, status: serde_json::Value) {
+    pub(crate) fn publish(&self, status: Status) {
         self.latest.put(status);
     }
 

@@ -5,12 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use protocol::{Answer, Refusal, Reply};
-use serde_json::Value;
 
 use super::Control;
 use super::connection::Token;
 use super::front::{Finished, Outcome};
-use crate::serve::status;
+use crate::serve::status::Status;
 
 /// Requests that wait for the one before to be answered.
 const WAITING: usize = 16;
@@ -24,11 +23,11 @@ const STATUS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the loop said last of how it is, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Latest(Mutex<Option<(Instant, Value)>>);
+pub(crate) struct Latest(Mutex<Option<(Instant, Status)>>);
 
 impl Latest {
     /// It says how it is.
-    pub(crate) fn put(&self, status: Value) {
+    pub(crate) fn put(&self, status: Status) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = Some((Instant::now(), status));
     }
@@ -36,7 +35,7 @@ impl Latest {
     fn answer(&self) -> Option<Answer> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, status) = latest.as_ref()?;
-        Some(status::answer(status.clone(), at.elapsed()))
+        Some(status.clone().answer(at.elapsed()))
     }
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use protocol::Answer;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{End, Service};
 use crate::serve::peers::Control;
-use crate::serve::status;
+use crate::serve::status::{self, Status};
 use crate::session::Session;
 use crate::settings::config::Config;
 
@@ -32,11 +32,11 @@ impl Service {
     }
 
     pub(super) fn status(&self, session: Option<&Session>) -> Answer {
-        status::answer(self.figures(session), Duration::ZERO)
+        self.figures(session).answer(Duration::ZERO)
     }
 
     /// How it is, in figures.
-    pub(super) fn figures(&self, session: Option<&Session>) -> Value {
+    pub(super) fn figures(&self, session: Option<&Session>) -> Status {
         status::of(&status::Parts {
             figures: &self.figures,
             sampling: self.sampling.as_ref(),
