@@ -117,3 +117,20 @@ fn names<'a>(
     let named = NUMBERS.get(usize::from(number.0));
     Ok(is_all && named == Some(&register.full_register()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::tests::{fixture, opened};
+
+    /// Arguments are in their registers where a function begins, and other registers hold none.
+    #[test]
+    fn arguments() {
+        let elf = opened(&fixture());
+        let at_entry = |register| held(&elf, 0x1090, register);
+        assert_eq!(at_entry(Register::EDI).as_deref(), Some("a"));
+        assert_eq!(at_entry(Register::RSI).as_deref(), Some("b"));
+        assert_eq!(at_entry(Register::R12), None);
+        assert_eq!(held(&elf, 0x9999, Register::RDI), None);
+    }
+}

@@ -272,6 +272,12 @@ impl<'v, 'p> Search<'v, 'p> {
         for at in &folded.constant {
             parts.insert(*at, 1.0);
         }
+        if let Known::InMemory(at) = seen.known
+            && let Some(behind) = code.tests_memory(at)
+        {
+            // That branch is the test which a special case begins with, and it waits for the load.
+            parts.remove(&behind);
+        }
         let rests = folded.divisions.iter().copied();
         let rests: BTreeSet<u64> = rests.filter(|at| code.takes_rest(*at)).collect();
         let behind: BTreeMap<u64, u64> = folded

@@ -20,7 +20,7 @@ mod origins;
 
 /// Instructions of a function at most: larger ones are left out.
 const MOST: usize = 50_000;
-/// Times that an instruction is looked at, on the average, before a function is given up.
+/// Looks at each instruction, on the average, before a function is given up.
 const ROUNDS: usize = 64;
 
 /// Where a value is known.
@@ -81,8 +81,8 @@ impl Code {
         if instructions.is_empty() || instructions.len() > MOST {
             return None;
         }
-        let places = instructions.iter().enumerate();
-        let index: BTreeMap<u64, usize> = places.map(|(at, one)| (one.ip(), at)).collect();
+        let places = instructions.iter().map(Instruction::ip);
+        let index: BTreeMap<u64, usize> = places.zip(0..).collect();
         let entered = entered.iter().filter_map(|at| index.get(at).copied());
         let mut code = Code {
             entered: entered.collect(),

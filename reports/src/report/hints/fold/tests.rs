@@ -103,3 +103,17 @@ fn what_a_loop_reads() {
         Some(vec![Known::AtEntry(Register::RDI, 64)])
     );
 }
+
+/// The branch behind a comparison with memory is the test for what is in it; behind one of a
+/// register it is not.
+#[test]
+fn tests_of_memory() {
+    // cmp dword ptr [rdi],1; jne +0; cmp edi,1; jne +0; test [rdi],eax; ret
+    let bytes = [
+        0x83, 0x3f, 1, 0x75, 0, 0x83, 0xff, 1, 0x75, 0, 0x85, 0x07, 0xc3,
+    ];
+    let code = code(&bytes);
+    assert_eq!(code.tests_memory(0x1000), Some(0x1003));
+    assert_eq!(code.tests_memory(0x1005), None);
+    assert_eq!(code.tests_memory(0x100a), None);
+}
