@@ -285,7 +285,8 @@ impl Step {
         let done = self.compute(one, state);
         match self.known.get(&one.ip()) {
             Some(Known::After(_, register)) => state.write(*register, Some(self.value)),
-            Some(Known::Low(_, register)) if state.read(*register).is_none() => {
+            // One that writes another constant is not the one that wrote the value.
+            Some(Known::Low(_, register)) => {
                 state.know(*register, self.value, bits_of(*register));
             }
             _ => {}

@@ -104,6 +104,25 @@ fn what_a_loop_reads() {
     );
 }
 
+/// Of two that may have written a divisor one writes a number: the value is of the other one.
+#[test]
+fn one_of_two_definitions() {
+    // mov ebx,1; test edi,edi; je +2; mov ebx,[rdi]; div ebx; ret
+    let bytes = [
+        0xbb, 1, 0, 0, 0, 0x85, 0xff, 0x74, 2, 0x8b, 0x1f, 0xf7, 0xf3, 0xc3,
+    ];
+    let code = code(&bytes);
+    let places = code.places(Known::Read(0x100b, Register::EBX));
+    let mut places = places.expect("two instructions write it");
+    places.sort();
+    assert_eq!(
+        places,
+        [0x1000, 0x1009].map(|at| Known::Low(at, Register::EBX))
+    );
+    let folded = code.folded(&places, 7).expect("it is told");
+    assert_eq!(folded.divisions, BTreeSet::from([0x100b]));
+}
+
 /// The branch behind a comparison with memory is the test for what is in it; behind one of a
 /// register it is not.
 #[test]
