@@ -79,8 +79,8 @@ fn loads_and_calls() {
     assert_eq!(constant(&compared, Known::InMemory(0x1000), 1), [0x1003]);
 }
 
-/// A register that a loop only reads is known in all of the loop, and behind it: whoever wrote it is
-/// supposed to have written the value. A counter is no such register.
+/// A register that a loop only reads is known in all of the loop, and behind it: whoever wrote it
+/// is supposed to have written the value. A counter is no such register.
 #[test]
 fn what_a_loop_reads() {
     // mov ebx,[rdi]; mov ecx,8; mov eax,ecx; cdq; idiv ebx; add esi,eax; dec ecx; jne -9; ret

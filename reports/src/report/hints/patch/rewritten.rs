@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// A call through a pointer becomes a direct one, whether the pointer is a variable or a member.
+    /// A call through a pointer becomes a direct one, whether that is a variable or a member.
     #[test]
     fn targets() {
         let of = |line| {
