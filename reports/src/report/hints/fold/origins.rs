@@ -22,9 +22,9 @@ impl Code {
         (compares && branches && reads).then_some(behind)
     }
 
-    /// The places that write what the instruction at an address reads from a register: at most
-    /// [`MOST_ORIGINS`]. `None` where one of them is not known, or computes the register from
-    /// itself, as a counter does.
+    /// The places that write what the instruction at an address reads from a register: a few at
+    /// most. `None` where one of them is not known, or computes the register from itself, as a
+    /// counter does.
     pub(super) fn origins(&self, address: u64, register: Register) -> Option<Vec<Known>> {
         /// More places have no value in common that a source would name.
         const MOST_ORIGINS: usize = 16;
