@@ -312,8 +312,8 @@ impl Found {
 const ABOUT: &str = "Frequent values, by what a special case for them is predicted to save.";
 
 /// What stands below hints from values that were written alone.
-const NO_OPERANDS: &str = "Numbers that a loop keeps in registers and memory are not among these: \
-    record with --capture dest,operands,ea,branch,target,args,ret.";
+const NO_OPERANDS: &str = "What loops only read was not recorded \
+    (--capture dest,operands,ea,branch,target,args,ret).";
 
 /// What else there is to know of it.
 const MORE: &str = "\
