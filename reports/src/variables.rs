@@ -1,5 +1,7 @@
 //! Parameters of functions with their names and types, as debug information has them.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
@@ -7,6 +9,8 @@ use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 use crate::dwarf::{Kind, attribute, entry_address, is_c, kind, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
+
+pub(crate) use held::held;
 
 /// Longer names are none that a person gave.
 const LONGEST: usize = 64;

@@ -10,7 +10,7 @@ use profiledb::{
 use serde_json::Value;
 
 /// The instructions, by address.
-const CODE: [(u64, &[u8]); 17] = [
+const CODE: [(u64, &[u8]); 24] = [
     // rest: mov eax,edi; xor edx,edx; div esi; mov eax,edx; ret
     (0x1000, &[0x89, 0xf8]),
     (0x1002, &[0x31, 0xd2]),
@@ -32,11 +32,19 @@ const CODE: [(u64, &[u8]); 17] = [
     (0x1030, &[0xe8, 0xcb, 0xff, 0xff, 0xff]),
     (0x1035, &[0xff, 0xd0]),
     (0x1037, &[0xc3]),
+    // steps: mov ebx,[rdi]; mov eax,ecx; cdq; idiv ebx; dec ecx; jne -9; ret
+    (0x1040, &[0x8b, 0x1f]),
+    (0x1042, &[0x89, 0xc8]),
+    (0x1044, &[0x99]),
+    (0x1045, &[0xf7, 0xfb]),
+    (0x1047, &[0xff, 0xc9]),
+    (0x1049, &[0x75, 0xf7]),
+    (0x104b, &[0xc3]),
 ];
 
 /// An image of one executable segment.
 fn image() -> Vec<u8> {
-    let mut code = vec![0xcc; 0x40];
+    let mut code = vec![0xcc; 0x50];
     for (address, bytes) in CODE {
         let at = usize::try_from(address - 0x1000).expect("small");
         code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -70,10 +78,12 @@ struct Rows<'w> {
     image: ImageRowId,
     process: ProcessRowId,
     subject: SubjectRowId,
+    /// Whether what instructions read was recorded, of a loop that divides.
+    operands: bool,
 }
 
 impl<'w> Rows<'w> {
-    fn new(mut flush: Flush<'w>, path: &Path) -> Rows<'w> {
+    fn new(mut flush: Flush<'w>, path: &Path, operands: bool) -> Rows<'w> {
         let path = path.to_str().expect("is UTF-8").to_owned();
         let image = Image {
             kind: ImageKind::File,
@@ -92,6 +102,7 @@ impl<'w> Rows<'w> {
             process: flush.process(&process).expect("process"),
             subject: flush.subject(&Subject::default()).expect("subject"),
             flush,
+            operands,
         }
     }
 
@@ -147,6 +158,7 @@ impl<'w> Rows<'w> {
             (0x1010, 8, "cold"),
             (0x1020, 9, "scan"),
             (0x1030, 8, "main"),
+            (0x1040, 12, "steps"),
         ] {
             self.flush
                 .symbol(self.image, address, size, name)
@@ -164,6 +176,13 @@ impl<'w> Rows<'w> {
         ] {
             self.cycles(address, samples);
         }
+        if self.operands {
+            // No window saw the load in front of the loop.
+            self.cycles(0x1045, 10);
+            self.cycles(0x1047, 390);
+            self.values(0x1045, "op0", 2, [300, 0]);
+            self.values(0x1047, "op0", 2, [200, 100]);
+        }
         self.values(0x1000, "arg0", 3, [20, 180]);
         self.values(0x1000, "arg1", 7, [190, 10]);
         self.values(0x1010, "arg0", 4, [200, 0]);
@@ -180,6 +199,11 @@ impl<'w> Rows<'w> {
 
 /// A folder with the image and its profile.
 fn fixture() -> tempfile::TempDir {
+    fixture_with(false)
+}
+
+/// That, with what instructions read.
+fn fixture_with(operands: bool) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("prog");
     std::fs::write(&path, image()).expect("image is written");
@@ -200,7 +224,7 @@ fn fixture() -> tempfile::TempDir {
     let database = dir.path().join("vcpi.db");
     let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
     let flush = writer.begin(0, 1_000_000_000).expect("begins");
-    Rows::new(flush, &path).write();
+    Rows::new(flush, &path, operands).write();
     writer.end_epoch(1_000_000_000).expect("ends");
     writer.close().expect("closes");
     dir
@@ -278,6 +302,33 @@ fn loads_and_targets() {
     let predicted = load["predicted_percent"].as_f64().expect("a number");
     assert!((predicted - 6.3).abs() < 0.1, "{load}");
     assert!(of("indirect_target").is_none(), "no time is at that call");
+}
+
+/// A divisor that a loop keeps in a register is found where the loop reads it, and named by what
+/// was there to be read; the loop's counter is none. Without such values the report says how to
+/// record them.
+#[test]
+fn what_a_loop_reads() {
+    let dir = fixture_with(true);
+    let output = run(dir.path(), &["hints", "--format", "json"]);
+    let hints: Vec<Value> = serde_json::from_slice(&output.stdout).expect("reports are JSON");
+    let of: Vec<&Value> = hints
+        .iter()
+        .filter(|hint| hint["function"] == "steps")
+        .collect();
+    let [hint] = of.as_slice() else {
+        panic!("one hint: {hints:?}");
+    };
+    assert_eq!(
+        (&hint["kind"], &hint["parameter"], &hint["value"]),
+        (&"divisor".into(), &"ebx".into(), &"2".into())
+    );
+    assert_eq!(hint["divisions"], serde_json::json!(["0x1045"]));
+    assert_eq!(hint["constant"], serde_json::json!([]));
+    let advice = "--capture dest,operands";
+    assert!(!text(&run(dir.path(), &["hints"]).stdout).contains(advice));
+    let without = run(fixture().path(), &["hints"]);
+    assert!(text(&without.stdout).contains(advice));
 }
 
 /// Hints say that they are predictions, and no word of theirs claims a saving that was measured.

@@ -11,18 +11,22 @@ mod patch;
 
 use std::path::Path;
 
+use parameters::Parameter;
 use serde::Serialize;
 
 use self::find::Found;
-use self::patch::{Kind, Language, Told, patch};
+use self::fold::Known;
+use self::patch::{Kind, Language, Told, divided_by, patch};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
+use crate::code::decode;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{count, percent, rounded};
 use crate::sources::{For, Sources};
+use crate::symbols::data::Data;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 use crate::view::{Base, View, as_float};
 
@@ -75,6 +79,9 @@ const FEW: u64 = 4;
 #[serde(transparent)]
 struct Ranked {
     hints: Vec<Hint>,
+    /// Whether what instructions read was recorded.
+    #[serde(skip)]
+    has_operands: bool,
 }
 
 /// One opportunity.
@@ -164,8 +171,20 @@ impl Query for Hints {
             .filter_map(|one| hint(view, one, total, &mut sources))
             .collect();
         view.keep_first(&mut hints);
-        Ok(Box::new(Ranked { hints }))
+        let mut values = view.profile.hotlists.iter();
+        Ok(Box::new(Ranked {
+            hints,
+            has_operands: values.any(|row| is_operand(&row.parameter)),
+        }))
     }
+}
+
+/// Whether a parameter is what an instruction reads.
+fn is_operand(parameter: &str) -> bool {
+    let parameter = parameter
+        .strip_prefix(profiledb::OF_EXECUTIONS)
+        .unwrap_or(parameter);
+    matches!(parameter.parse(), Ok(Parameter::Operand(_)))
 }
 
 /// Hints whose instructions an earlier one folds already are left out: a value and what is computed
@@ -208,19 +227,26 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
             .unwrap_or_default(),
         None => Vec::new(),
     };
-    let named = found
-        .argument
-        .and_then(|index| names.get(usize::from(index)));
+    let source_text = sources.at(&place, Path::new(view.image_path(image)));
+    let named = match (found.argument, found.known) {
+        (Some(index), _) => names.get(usize::from(index)).cloned(),
+        (None, Some(known)) => variable(view, image, known).or_else(|| {
+            let line = source_text.as_deref()?;
+            divided_by(line, found.kind).map(str::to_owned)
+        }),
+        (None, None) => None,
+    };
     let function = match found.function.and_then(|id| view.symbols.function(id)) {
         Some(function) => function.name.clone(),
         None => view.symbols.name_of(found.pc),
     };
     let told = Told {
         function: found.callee.as_deref().unwrap_or(&function),
-        variable: named.map(String::as_str),
+        variable: named.as_deref(),
         value: &found.value,
         arguments: &names,
         taken: found.value == "taken",
+        source: source_text.as_deref(),
     };
     let patch = patch(found.kind, language, &told);
     let [low, high] = found.bounds();
@@ -235,9 +261,9 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         caller: found.site.map(|site| view.symbols.name_of(site)),
         call_site: found.site.map(|site| view.address(site)),
         parameter: found.parameter.clone(),
-        variable: named.cloned(),
+        variable: named,
         source,
-        source_text: sources.at(&place, Path::new(view.image_path(image))),
+        source_text,
         value: found.value.clone(),
         base: found.base,
         samples: found.samples,
@@ -254,6 +280,30 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         predicted_high: of_all(high, 2),
         function,
         patch,
+    })
+}
+
+/// The variable that has a value which is known there.
+fn variable(view: &View<'_>, image: usize, known: Known) -> Option<String> {
+    let (at, register) = match known {
+        Known::Read(at, register) | Known::After(at, register) => (at, Some(register)),
+        Known::InMemory(at) => (at, None),
+        Known::AtEntry(..) | Known::Low(..) => return None,
+    };
+    let one = decode(view.symbols.elf(image)?.few_bytes(at)?, at)?;
+    let of_register = register.and_then(|register| {
+        let place = match known {
+            Known::After(..) => one.next_ip(),
+            _ => at,
+        };
+        view.symbols.held(image, place, register)
+    });
+    let is_load = !matches!(known, Known::Read(..)) && one.is_ip_rel_memory_operand();
+    of_register.or_else(|| {
+        let address = is_load.then(|| one.ip_rel_memory_address())?;
+        let name = Data::of(&view.symbols, image).at(address)?;
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        name.chars().all(is_word).then_some(name)
     })
 }
 
@@ -277,6 +327,10 @@ impl Found {
 /// What stands above the hints.
 const ABOUT: &str = "Frequent values, by what a special case for them is predicted to save.";
 
+/// What stands below hints from values that were written alone.
+const NO_OPERANDS: &str = "What loops only read was not recorded \
+    (--capture dest,operands,ea,branch,target,args,ret).";
+
 /// What else there is to know of it.
 const MORE: &str = "\
     The saving is predicted, not measured: the time of the instructions that the value decides,\n\
@@ -290,6 +344,10 @@ impl Model for Ranked {
         for hint in &self.hints {
             page.gap();
             hint.write(&mut page, names);
+        }
+        if !self.has_operands {
+            page.gap();
+            page.item(0, NO_OPERANDS.to_owned());
         }
         page
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::Register;
+
 use super::Symbols;
 use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
@@ -37,6 +39,12 @@ impl Symbols<'_> {
     ) -> BTreeMap<u64, Declaration> {
         let read = |file: &Elf| variables::parameters(file, entries);
         self.ask_debug_files(image, read, BTreeMap::is_empty)
+    }
+
+    /// The variable that a register holds at an address of an image.
+    pub(crate) fn held(&self, image: usize, address: u64, register: Register) -> Option<String> {
+        let read = |file: &Elf| variables::held(file, address, register);
+        self.ask_debug_files(image, read, Option::is_none)
     }
 
     /// What the functions with code at these addresses of an image return.

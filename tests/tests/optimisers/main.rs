@@ -52,7 +52,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 15] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -70,6 +70,10 @@ fn main() -> ExitCode {
         (
             "hints begin with the divisor that nearly always is 7",
             steps::hints,
+        ),
+        (
+            "hints find a divisor that a loop only reads, and its patch compiles",
+            steps::held,
         ),
         (
             "clang++ takes the profile by mangled names, and calls virtual functions directly",

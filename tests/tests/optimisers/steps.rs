@@ -107,3 +107,51 @@ pub(crate) fn hints() -> TestResult {
     );
     done()
 }
+
+/// A divisor that a loop keeps in a register is found by what the loop reads, with its name; and
+/// the patch is the statement in two cases, which compiles as it is and does the same.
+pub(crate) fn held() -> TestResult {
+    let of = Recorded::empty()?;
+    let source = std::fs::read_to_string(root().join("tests/fixtures/held.c"))?;
+    let build = |name: &str, source: &str| -> Result<(), Failed> {
+        let file = format!("{name}.c");
+        std::fs::write(of.path(&file), source)?;
+        let flags = ["-O2", "-g", "-Wl,--build-id", &file, "-o", name];
+        of.run("gcc", &flags).map(|_| ())
+    };
+    build("held", &source)?;
+    let words = [
+        "record",
+        "-o",
+        "held.db",
+        "--rate",
+        "2000",
+        "--capture",
+        "dest,operands,ea,branch,target,args,ret",
+        "--",
+        "./held",
+        "300000000",
+        "7",
+    ];
+    of.run(&of.programs.vcpid, &words)?;
+    let hints = json(&of.vcpi(&["hints", "-i", "held.db", "--format", "json"])?)?;
+    let first = &hints[0];
+    let is_right = first["kind"] == "divisor"
+        && first["variable"] == "group"
+        && first["value"] == "7"
+        && first["source_text"] == "sum += number / group;";
+    ensure(is_right, || hints.to_string())?;
+    let lines = first["patch"].as_array().map(Vec::as_slice);
+    let lines = lines.unwrap_or_default().iter().filter_map(Value::as_str);
+    let patch = lines.collect::<Vec<_>>().join("\n");
+    build("patched", &source.replace("sum += number / group;", &patch))?;
+    for divisor in ["7", "10"] {
+        let result = |name: &str| -> Result<Vec<u8>, Failed> {
+            Ok(of.run(of.path(name), &["100000", divisor])?.stdout)
+        };
+        ensure(result("held")? == result("patched")?, || {
+            format!("{patch} does something else with {divisor}")
+        })?;
+    }
+    done()
+}

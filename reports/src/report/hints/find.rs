@@ -4,8 +4,9 @@ mod control;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iced_x86::{Instruction, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register};
 use instructions::{only_computes_address, register_name};
+use parameters::Parameter;
 
 use super::fold::{Code, Known};
 use super::patch::Kind;
@@ -35,6 +36,8 @@ pub(super) struct Found {
     pub(super) parameter: String,
     /// Position, of an argument.
     pub(super) argument: Option<u8>,
+    /// Where the value is known.
+    pub(super) known: Option<Known>,
     pub(super) value: String,
     pub(super) base: Base,
     pub(super) samples: u64,
@@ -71,6 +74,8 @@ struct Search<'v, 'p> {
     by_site: BTreeMap<(usize, usize), Heat>,
     /// Time in functions: in all, and under call sites.
     of_function: BTreeMap<(FunctionId, Option<usize>), Heat>,
+    /// Values that were weighed: of which function and calls, and where they are known.
+    judged: BTreeSet<(FunctionId, Option<usize>, Vec<Known>, u64)>,
 }
 
 /// A value that may be known, and where.
@@ -106,6 +111,7 @@ impl<'v, 'p> Search<'v, 'p> {
             share,
             least,
             codes: BTreeMap::new(),
+            judged: BTreeSet::new(),
             by_site,
             of_function,
         }
@@ -185,6 +191,9 @@ impl<'v, 'p> Search<'v, 'p> {
         if values.parameter == "load" {
             return seen(Known::InMemory(pc.address));
         }
+        if let Ok(Parameter::Operand(operand)) = values.parameter.parse() {
+            return seen(read(&instruction, operand)?);
+        }
         let register = written(&instruction, &values.parameter)?;
         let is_wanted = reads_memory(&instruction) || self.code(function)?.divides_by(register);
         is_wanted.then(|| seen(Known::After(pc.address, register)))?
@@ -246,8 +255,13 @@ impl<'v, 'p> Search<'v, 'p> {
             return None;
         }
         let pcs = view.pcs_of(function);
+        let places = self.code(function)?.places(seen.known)?;
+        // Many instructions read what one of them wrote.
+        if !self.judged.insert((function, site, places.clone(), value)) {
+            return None;
+        }
         let code = self.code(function)?;
-        let folded = code.folded(seen.known, value)?;
+        let folded = code.folded(&places, value)?;
         let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
         for at in &folded.divisions {
             // A processor that divides is interrupted behind the division.
@@ -257,6 +271,12 @@ impl<'v, 'p> Search<'v, 'p> {
         }
         for at in &folded.constant {
             parts.insert(*at, 1.0);
+        }
+        if let Known::InMemory(at) = seen.known
+            && let Some(behind) = code.tests_memory(at)
+        {
+            // That branch is the test which a special case begins with, and it waits for the load.
+            parts.remove(&behind);
         }
         let rests = folded.divisions.iter().copied();
         let rests: BTreeSet<u64> = rests.filter(|at| code.takes_rest(*at)).collect();
@@ -297,8 +317,12 @@ impl<'v, 'p> Search<'v, 'p> {
             site,
             function: Some(function),
             callee: None,
-            parameter: values.parameter.clone(),
+            parameter: match seen.known {
+                Known::Read(_, register) => register_name(register).to_owned(),
+                _ => values.parameter.clone(),
+            },
             argument: seen.argument,
+            known: Some(seen.known),
             value: number(value, text),
             base: values.base,
             samples: values.samples(),
@@ -331,6 +355,25 @@ fn written(instruction: &Instruction, parameter: &str) -> Option<Register> {
         && register_name(instruction.op0_register()) == parameter
         && !transfers_control(instruction);
     is_it.then(|| instruction.op0_register())
+}
+
+/// What an instruction reads as this operand: of registers those that it does not save, of memory
+/// what it does more with than load it, which is seen in the register.
+fn read(instruction: &Instruction, operand: u8) -> Option<Known> {
+    let operand = u32::from(operand);
+    if operand >= instruction.op_count() || instruction.mnemonic() == Mnemonic::Push {
+        return None;
+    }
+    match instruction.op_kind(operand) {
+        OpKind::Register => {
+            let register = instruction.op_register(operand);
+            register
+                .is_gpr()
+                .then_some(Known::Read(instruction.ip(), register))
+        }
+        OpKind::Memory if !reads_memory(instruction) => Some(Known::InMemory(instruction.ip())),
+        _ => None,
+    }
 }
 
 /// Whether an instruction does nothing but load its register: not from the stack's top, where

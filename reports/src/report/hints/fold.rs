@@ -12,17 +12,19 @@ use iced_x86::{
 };
 use instructions::is_same_register;
 
-use super::machine::{Computed, State, mask, sign_extended, width};
+use super::machine::{Computed, State, bits_of, mask, sign_extended, width};
 use crate::code::direct_target;
 use crate::listing::Line;
 
+mod origins;
+
 /// Instructions of a function at most: larger ones are left out.
 const MOST: usize = 50_000;
-/// Times that an instruction is looked at, on the average, before a function is given up.
+/// Looks at each instruction, on the average, before a function is given up.
 const ROUNDS: usize = 64;
 
 /// Where a value is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
     /// In a register when the function is entered.
     AtEntry(Register, u32),
@@ -30,6 +32,10 @@ pub(super) enum Known {
     After(u64, Register),
     /// In the memory that the instruction at an address reads.
     InMemory(u64),
+    /// In a register that the instruction at an address reads, and so where that was written.
+    Read(u64, Register),
+    /// In the low bits of a register, behind the instruction at an address.
+    Low(u64, Register),
 }
 
 /// What becomes of an instruction.
@@ -61,6 +67,8 @@ pub(super) struct Code {
     index: BTreeMap<u64, usize>,
     /// Where its indirect jumps were seen to lead.
     entered: Vec<usize>,
+    /// For each instruction those that control may come from.
+    predecessors: Vec<Vec<usize>>,
     without: Vec<Verdict>,
 }
 
@@ -73,16 +81,18 @@ impl Code {
         if instructions.is_empty() || instructions.len() > MOST {
             return None;
         }
-        let places = instructions.iter().enumerate();
-        let index: BTreeMap<u64, usize> = places.map(|(at, one)| (one.ip(), at)).collect();
+        let places = instructions.iter().map(Instruction::ip);
+        let index: BTreeMap<u64, usize> = places.zip(0..).collect();
         let entered = entered.iter().filter_map(|at| index.get(at).copied());
         let mut code = Code {
             entered: entered.collect(),
             index,
             instructions,
+            predecessors: Vec::new(),
             without: Vec::new(),
         };
-        code.without = code.verdicts(None)?;
+        code.find_predecessors();
+        code.without = code.verdicts(&[], 0)?;
         Some(code)
     }
 
@@ -135,20 +145,25 @@ impl Code {
         false
     }
 
-    /// What this value removes; `None` if that cannot be told.
-    pub(super) fn folded(&self, known: Known, value: u64) -> Option<Folded> {
-        let with = self.verdicts(Some((known, value)))?;
-        let own = match known {
-            Known::AtEntry(..) => None,
-            Known::After(at, _) | Known::InMemory(at) => Some(at),
-        };
+    /// Where a value must be known for it to be known there.
+    pub(super) fn places(&self, known: Known) -> Option<Vec<Known>> {
+        match known {
+            Known::Read(at, register) => self.origins(at, register),
+            _ => Some(vec![known]),
+        }
+    }
+
+    /// What this value removes if it is known at these places; `None` if that cannot be told.
+    pub(super) fn folded(&self, known: &[Known], value: u64) -> Option<Folded> {
+        let with = self.verdicts(known, value)?;
+        let own: BTreeSet<u64> = known.iter().filter_map(|known| known.address()).collect();
         let mut folded = Folded::default();
         let all = self.instructions.iter().zip(&self.without).zip(with);
         for ((one, before), after) in all {
             match (before, after) {
                 (Verdict::Constant, _) => {}
                 // Who is looked at to know the value stays.
-                (_, Verdict::Constant) if own != Some(one.ip()) => {
+                (_, Verdict::Constant) if !own.contains(&one.ip()) => {
                     folded.constant.insert(one.ip());
                 }
                 (Verdict::Stays, Verdict::DividesByNumber) => {
@@ -160,18 +175,26 @@ impl Code {
         Some(folded)
     }
 
-    fn verdicts(&self, known: Option<(Known, u64)>) -> Option<Vec<Verdict>> {
+    fn verdicts(&self, known: &[Known], value: u64) -> Option<Vec<Verdict>> {
         let mut states: Vec<Option<State>> = vec![None; self.instructions.len()];
         let mut first = State::default();
-        if let Some((Known::AtEntry(register, bits), value)) = known {
-            first.know(register, value, bits);
+        let mut inside = BTreeMap::new();
+        for &one in known {
+            match (one, one.address()) {
+                (Known::AtEntry(register, bits), _) => first.know(register, value, bits),
+                (_, Some(address)) => {
+                    inside.insert(address, one);
+                }
+                (_, None) => {}
+            }
         }
         if let Some(state) = states.first_mut() {
             *state = Some(first);
         }
         let mut step = Step {
             factory: InstructionInfoFactory::new(),
-            known,
+            known: inside,
+            value,
         };
         let mut work = BTreeSet::from([0]);
         let mut left = self.instructions.len().saturating_mul(ROUNDS);
@@ -236,20 +259,37 @@ fn is_division(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
 }
 
+impl Known {
+    /// The instruction at which it is known; none at the entry.
+    fn address(self) -> Option<u64> {
+        match self {
+            Known::AtEntry(..) => None,
+            Known::After(at, _) | Known::InMemory(at) | Known::Read(at, _) | Known::Low(at, _) => {
+                Some(at)
+            }
+        }
+    }
+}
+
 /// Runs instructions on what is known.
 struct Step {
     factory: InstructionInfoFactory,
-    known: Option<(Known, u64)>,
+    /// Where the value is known, by the instructions.
+    known: BTreeMap<u64, Known>,
+    value: u64,
 }
 
 impl Step {
     /// Runs an instruction: what becomes of it, and a branch's direction.
     fn run(&mut self, one: &Instruction, state: &mut State) -> (Verdict, Option<bool>) {
         let done = self.compute(one, state);
-        if let Some((Known::After(at, register), value)) = self.known
-            && at == one.ip()
-        {
-            state.write(register, Some(value));
+        match self.known.get(&one.ip()) {
+            Some(Known::After(_, register)) => state.write(*register, Some(self.value)),
+            // One that writes another constant is not the one that wrote the value.
+            Some(Known::Low(_, register)) => {
+                state.know(*register, self.value, bits_of(*register));
+            }
+            _ => {}
         }
         done
     }
@@ -260,8 +300,8 @@ impl Step {
         }
         match one.op_kind(operand) {
             OpKind::Register => state.read(one.op_register(operand)),
-            OpKind::Memory => match self.known {
-                Some((Known::InMemory(at), value)) if at == one.ip() => Some(value),
+            OpKind::Memory => match self.known.get(&one.ip()) {
+                Some(Known::InMemory(_)) => Some(self.value),
                 _ => None,
             },
             _ => one.try_immediate(operand).ok(),
@@ -394,13 +434,17 @@ impl Step {
         }
     }
 
+    fn is_write(access: OpAccess) -> bool {
+        !matches!(
+            access,
+            OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+        )
+    }
+
     /// Forgets all that an instruction writes.
     fn forget(&mut self, one: &Instruction, state: &mut State) {
         for used in self.factory.info(one).used_registers() {
-            if !matches!(
-                used.access(),
-                OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-            ) {
+            if Step::is_write(used.access()) {
                 state.write(used.register().full_register(), None);
             }
         }
@@ -446,85 +490,4 @@ fn is_conditional(one: &Instruction) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::code::decode;
-
-    /// The code of these bytes at 0x1000.
-    fn code(bytes: &[u8]) -> Code {
-        let mut lines = Vec::new();
-        let mut at = 0;
-        while let Some(instruction) = decode(&bytes[at..], 0x1000 + at as u64) {
-            lines.push(Line {
-                address: instruction.ip(),
-                instruction: Some(instruction),
-                pc: None,
-            });
-            at += instruction.len();
-        }
-        Code::new(&lines, &BTreeSet::new()).expect("it is short")
-    }
-
-    fn constant(bytes: &[u8], known: Known, value: u64) -> Vec<u64> {
-        let folded = code(bytes).folded(known, value).expect("it is told");
-        folded.constant.into_iter().collect()
-    }
-
-    const EDI: Known = Known::AtEntry(Register::RDI, 32);
-
-    /// A comparison with a known argument and the branch on it are removed, and so is what is
-    /// computed from it alone; what also needs another value stays.
-    #[test]
-    fn branches_fold() {
-        // cmp edi,4; jne +6; lea eax,[rdi+rdi]; add eax,esi; ret; mov eax,edi; ret
-        let bytes = [
-            0x83, 0xff, 4, 0x75, 6, 0x8d, 0x04, 0x3f, 0x01, 0xf0, 0xc3, 0x89, 0xf8, 0xc3,
-        ];
-        assert_eq!(constant(&bytes, EDI, 4), [0x1000, 0x1003, 0x1005]);
-        // With another value the other way is gone.
-        assert_eq!(constant(&bytes, EDI, 5), [0x1000, 0x1003, 0x100b]);
-    }
-
-    /// A division by a known argument becomes one by a number. Its rest is told from its quotient.
-    #[test]
-    fn divisions() {
-        // mov eax,edi; xor edx,edx; div esi; mov eax,edx; ret
-        let bytes = [0x89, 0xf8, 0x31, 0xd2, 0xf7, 0xf6, 0x89, 0xd0, 0xc3];
-        let code = code(&bytes);
-        let folded = code.folded(Known::AtEntry(Register::RSI, 32), 7);
-        let folded = folded.expect("it is told");
-        assert_eq!(folded.divisions, BTreeSet::from([0x1004]));
-        assert!(folded.constant.is_empty() && code.takes_rest(0x1004));
-        assert!(code.divides_by(Register::RSI) && !code.divides_by(Register::RDI));
-        let by_zero = code.folded(Known::AtEntry(Register::RSI, 32), 0);
-        assert_eq!(by_zero, Some(Folded::default()));
-    }
-
-    /// What two ways know differently is not known where they meet, so that a loop's counter is
-    /// not; what the encoding fixes is no merit of the value.
-    #[test]
-    fn loops() {
-        // mov eax,8; add eax,edi; dec eax; jne -4; mov ecx,edi; ret
-        let bytes = [
-            0xb8, 8, 0, 0, 0, 0x01, 0xf8, 0xff, 0xc8, 0x75, 0xfc, 0x89, 0xf9, 0xc3,
-        ];
-        assert_eq!(constant(&bytes, EDI, 4), [0x1005, 0x100b]);
-    }
-
-    /// What a load brought is known behind it; the load stays. A call leaves some registers alone.
-    #[test]
-    fn loads_and_calls() {
-        // mov ebx,[rdi]; mov ecx,[rdi]; call +0; test ebx,ebx; je +0; test ecx,ecx; ret
-        let bytes = [
-            0x8b, 0x1f, 0x8b, 0x0f, 0xe8, 0, 0, 0, 0, 0x85, 0xdb, 0x74, 0, 0x85, 0xc9, 0xc3,
-        ];
-        assert_eq!(
-            constant(&bytes, Known::After(0x1000, Register::EBX), 1),
-            [0x1009, 0x100b]
-        );
-        assert!(constant(&bytes, Known::After(0x1002, Register::ECX), 1).is_empty());
-        // cmp dword ptr [rdi],1; jne +0; ret
-        let compared = [0x83, 0x3f, 1, 0x75, 0, 0xc3];
-        assert_eq!(constant(&compared, Known::InMemory(0x1000), 1), [0x1003]);
-    }
-}
+mod tests;

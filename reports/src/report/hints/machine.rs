@@ -41,6 +41,11 @@ const CLOBBERED: [Register; 9] = [
     Register::R11,
 ];
 
+/// Whether a called function may change a register.
+pub(super) fn is_clobbered(register: Register) -> bool {
+    CLOBBERED.contains(&register)
+}
+
 /// The low bits of a word.
 pub(super) fn mask(bits: u32) -> u64 {
     match bits {
@@ -50,7 +55,8 @@ pub(super) fn mask(bits: u32) -> u64 {
     }
 }
 
-fn bits_of(register: Register) -> u32 {
+/// The width of a register in bits.
+pub(super) fn bits_of(register: Register) -> u32 {
     u32::try_from(register.size())
         .unwrap_or(8)
         .saturating_mul(8)

@@ -1,6 +1,10 @@
 //! The text of a patch: what a hint comes to in the source.
 
+mod rewritten;
+
 use serde::Serialize;
+
+pub(super) use rewritten::divided_by;
 
 /// What can be specialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -59,15 +63,17 @@ pub(super) struct Told<'a> {
     pub(super) arguments: &'a [String],
     /// The branch is taken that often.
     pub(super) taken: bool,
+    /// The line of the source.
+    pub(super) source: Option<&'a str>,
 }
 
 /// The lines of the patch.
 pub(super) fn patch(kind: Kind, language: Language, told: &Told<'_>) -> Vec<String> {
-    let lines: Vec<String> = match language {
+    let of_line = rewritten::case(kind, language, told);
+    of_line.unwrap_or_else(|| match language {
         Language::C => in_c(kind, told),
         Language::Rust => in_rust(kind, told),
-    };
-    lines
+    })
 }
 
 /// The last part of a function's name, without its parameters.
@@ -207,6 +213,7 @@ mod tests {
             value: "4",
             arguments,
             taken: false,
+            source: None,
         }
     }
 
