@@ -14,7 +14,8 @@ use crate::{Recorded, missing, skipped, tool};
 /// Least overlap of the distributions at a site.
 const OVERLAP: f64 = 0.95;
 /// The same where some targets stand behind stalls: targets count by windows, which begin where
-/// time goes. A target of one call in nine, behind branches that are mispredicted, had one in seven.
+/// time goes. A target of one call in nine, behind branches that are mispredicted, had one in
+/// seven.
 const BEHIND_STALLS: f64 = 0.85;
 /// Calls that windows must have seen of a site, for its distribution to be judged: chance alone
 /// moves shares by some points in a few hundred.
