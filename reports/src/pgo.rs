@@ -1,6 +1,8 @@
 //! `pgo`: from a running program to a faster one. Each step is another program's command, which is
 //! printed before it runs.
 
+mod build;
+mod routes;
 mod steps;
 
 use std::ffi::{OsStr, OsString};
@@ -9,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use self::steps::{BOLT, CLANG, PERF2BOLT, PROFGEN, Step, vcpi, vcpid, version};
+use self::build::{Wanted, build};
+use self::routes::{Route, major};
+use self::steps::{BOLT, PERF2BOLT, Step, vcpi, vcpid, version};
 use crate::args::Common;
-use crate::export::profgen::{FLAGS, RUST_FLAGS};
 use crate::failure::Failure;
 use crate::say;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
@@ -34,8 +37,16 @@ pub(crate) enum Asked {
         command: Vec<OsString>,
     },
     /// Build with the profile of the program that `--image` names; without `--image`, build for
-    /// being recorded. C and C++ by clang, Rust by cargo.
+    /// being recorded. C and C++ by clang or gcc, Rust by cargo. Both builds take the same --by.
     Build {
+        /// The kind of profile, which `vcpi export` writes. What is linked is laid out anew by
+        /// `vcpi pgo bolt`.
+        #[arg(long, value_enum, default_value_t)]
+        by: Route,
+        /// Where the compiler puts the code that it would instrument (--by proftext): a build
+        /// without --image writes this folder, one with --image reads it.
+        #[arg(long, value_name = "FOLDER")]
+        skeleton: Option<PathBuf>,
         /// Take more code for hot: the second build to try.
         #[arg(long)]
         hot: bool,
@@ -96,8 +107,6 @@ pub(crate) struct Basis {
     few: bool,
 }
 
-/// Options of a second build that takes more code for hot.
-const HOT: &str = "-profile-summary-cutoff-hot=999000";
 /// How BOLT lays out programs.
 const LAYOUT: [&str; 5] = [
     "-reorder-blocks=ext-tsp",
@@ -130,6 +139,8 @@ impl Asked {
                 Ok(())
             }
             Asked::Build {
+                by,
+                skeleton,
                 hot,
                 relocations,
                 from,
@@ -137,6 +148,8 @@ impl Asked {
                 command,
             } => {
                 let wanted = Wanted {
+                    by: *by,
+                    skeleton: skeleton.as_deref(),
                     hot: *hot,
                     relocations: *relocations,
                 };
@@ -191,6 +204,24 @@ impl How {
     }
 }
 
+impl How {
+    /// The version of GCC, for which an export writes; `None`: nothing is run, and it is not here.
+    fn gcc(self) -> Result<Option<String>, Failure> {
+        let asked = Step::new(["gcc", "-dumpversion"]);
+        let output = std::process::Command::new("gcc")
+            .arg("-dumpversion")
+            .output();
+        match output {
+            Ok(output) => match major(&output.stdout) {
+                Some(version) => Ok(Some(version.to_owned())),
+                None => Err(Failure::Program(format!("this told no version: {asked}"))),
+            },
+            Err(_) if self.dry_run => Ok(None),
+            Err(error) => Err(Failure::Program(format!("cannot run {asked} ({error})"))),
+        }
+    }
+}
+
 fn record(output: &Path, rate: u32, command: &[OsString]) -> Step {
     let mut step = Step::new([vcpid()]);
     step.words.extend(["record", "-o"].map(OsString::from));
@@ -235,80 +266,9 @@ fn export(common: &Common, kind: &str, image: &OsStr, output: &Path, from: Basis
     step
 }
 
-/// What a build is to be.
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
-    hot: bool,
-    relocations: bool,
-}
-
-fn build(
-    common: &Common,
-    wanted: Wanted,
-    from: Basis,
-    how: How,
-    command: &[OsString],
-) -> Result<Vec<Step>, Failure> {
-    let is_cargo = command.first().is_some_and(|program| is(program, "cargo"));
-    let image = match common.image.as_slice() {
-        [] => None,
-        [one] => Some(one),
-        _ => {
-            return Err(Failure::Usage(
-                "pgo build: of one program; name its file with --image once".to_owned(),
-            ));
-        }
-    };
-    let Some(image) = image else {
-        if wanted.hot {
-            return Err(Failure::Usage(
-                "pgo build: --hot is about a profile; name its program with --image".to_owned(),
-            ));
-        }
-        let version = match is_cargo {
-            true => String::new(),
-            false => how.version(&[CLANG])?,
-        };
-        return Ok(vec![compile(command, &version, None, wanted)]);
-    };
-    let tools: &[steps::Tool] = match is_cargo {
-        true => &[PROFGEN],
-        false => &[CLANG, PROFGEN],
-    };
-    let version = how.version(tools)?;
-    let counts = beside(image, "profgen")?;
-    let profile = beside(image, "prof")?;
-    let mut symbolize = Step::new([PROFGEN.of(&version)]);
-    for (name, value) in [
-        ("--unsymbolized-profile", counts.as_os_str()),
-        ("--binary", OsStr::new(image)),
-        ("--use-offset", OsStr::new("0")),
-        ("--format", OsStr::new("text")),
-        ("--output", profile.as_os_str()),
-    ] {
-        symbolize.words.push(joined(name, value));
-    }
-    if !how.dry_run {
-        say("the build must compile anew: remove what an earlier build left, or change its folder");
-    }
-    Ok(vec![
-        export(common, "profgen", image.as_ref(), &counts, from),
-        symbolize,
-        compile(command, &version, Some(&profile), wanted),
-    ])
-}
-
-/// `name=value`.
-fn joined(name: &str, value: &OsStr) -> OsString {
-    let mut word = OsString::from(name);
-    word.push("=");
-    word.push(value);
-    word
-}
-
-/// Whether a command is this program.
-fn is(program: &OsStr, name: &str) -> bool {
-    Path::new(program).file_name() == Some(OsStr::new(name))
+fn here() -> Result<PathBuf, Failure> {
+    let folder = std::env::current_dir();
+    folder.map_err(|error| Failure::Input(format!("the current folder: {error}")))
 }
 
 /// A file of the current folder that goes by the program's name. Builds that run elsewhere find it.
@@ -317,72 +277,7 @@ fn beside(image: &str, kind: &str) -> Result<PathBuf, Failure> {
     let mut name = name.unwrap_or(OsStr::new("vcpi")).to_owned();
     name.push(".");
     name.push(kind);
-    let folder = std::env::current_dir();
-    let folder = folder.map_err(|error| Failure::Input(format!("the current folder: {error}")))?;
-    Ok(folder.join(name))
-}
-
-/// The command that builds, with what makes compilers keep or use profiles.
-fn compile(command: &[OsString], version: &str, profile: Option<&Path>, wanted: Wanted) -> Step {
-    let mut step = Step::new(command.iter().cloned());
-    let Some(program) = command.first() else {
-        return step;
-    };
-    if is(program, "cargo") {
-        let flags = of_rust(profile, wanted);
-        // The flags for samples are among those that stable compilers keep for their own build.
-        step.variables
-            .push(("RUSTC_BOOTSTRAP", OsString::from("1")));
-        step.variables.push(("RUSTFLAGS", flags));
-        return step;
-    }
-    let flags = of_clang(profile, wanted);
-    for (variable, name) in [("CC", "clang"), ("CXX", "clang++")] {
-        let mut compiler = OsString::from(format!("{name}{version} "));
-        compiler.push(&flags);
-        // A makefile's own choice of a compiler yields to the command line alone.
-        match is(program, "make") || is(program, "gmake") {
-            true => step.words.push(joined(variable, &compiler)),
-            false => step.variables.push((variable, compiler)),
-        }
-    }
-    step
-}
-
-fn of_clang(profile: Option<&Path>, wanted: Wanted) -> OsString {
-    let mut flags = OsString::from(FLAGS);
-    if let Some(profile) = profile {
-        flags.push(" -fprofile-sample-use=");
-        flags.push(profile);
-    }
-    if wanted.hot {
-        flags.push(" -mllvm ");
-        flags.push(HOT);
-    }
-    if wanted.relocations {
-        flags.push(" -Wno-unused-command-line-argument -Wl,--emit-relocs");
-    }
-    flags
-}
-
-fn of_rust(profile: Option<&Path>, wanted: Wanted) -> OsString {
-    let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
-    if !flags.is_empty() {
-        flags.push(" ");
-    }
-    flags.push(RUST_FLAGS);
-    if let Some(profile) = profile {
-        flags.push(" -Zprofile-sample-use=");
-        flags.push(profile);
-    }
-    if wanted.hot {
-        flags.push(" -Cllvm-args=");
-        flags.push(HOT);
-    }
-    if wanted.relocations {
-        flags.push(" -Clink-arg=-Wl,--emit-relocs");
-    }
-    flags
+    Ok(here()?.join(name))
 }
 
 fn bolt(
@@ -490,43 +385,6 @@ mod tests {
 
     fn words(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
-    }
-
-    const PLAIN: Wanted = Wanted {
-        hot: false,
-        relocations: false,
-    };
-
-    /// Makefiles are told on the command line, cargo by its flags, others in the environment.
-    #[test]
-    fn builds() {
-        let profile = Some(Path::new("/p/lua.prof"));
-        let text =
-            |command, profile, wanted| compile(&words(command), "-22", profile, wanted).to_string();
-        let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
-        let uses = format!("{flags} -fprofile-sample-use=/p/lua.prof");
-        assert_eq!(
-            text("make -j2 lua", profile, PLAIN),
-            format!("make -j2 lua 'CC=clang-22 {uses}' 'CXX=clang++-22 {uses}'")
-        );
-        assert_eq!(
-            text("cmake -B build", None, PLAIN),
-            format!("CC='clang-22 {flags}' CXX='clang++-22 {flags}' cmake -B build")
-        );
-        let wanted = Wanted {
-            hot: true,
-            relocations: true,
-        };
-        let rust = text("cargo build --release", profile, wanted);
-        for part in [
-            "RUSTC_BOOTSTRAP=1 ",
-            "-Zprofile-sample-use=/p/lua.prof",
-            "-Cllvm-args=-profile-summary-cutoff-hot=999000",
-            "-Clink-arg=-Wl,--emit-relocs",
-            " cargo build --release",
-        ] {
-            assert!(rust.contains(part), "{rust}");
-        }
     }
 
     /// Builds are told the words of a command, or stand in it where it says so.

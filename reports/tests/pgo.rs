@@ -59,6 +59,71 @@ fn build_is_three_commands() {
     );
 }
 
+/// Each other route has its exports and its reader before the build, in the order of their files.
+#[test]
+fn routes() {
+    let build = |more: &[&str]| {
+        let start = ["build", "--dry-run", "-i", "lua.db", "--image", "./lua"];
+        dry(&[&start[..], more, &["--", "make"]].concat())
+    };
+    let flags = "-g1 -fdebug-info-for-profiling -mllvm -pgo-instr-select=false \
+                 -fprofile-use=/here/lua.profdata";
+    assert_eq!(
+        build(&["--by", "proftext", "--skeleton", "skeleton"]),
+        [
+            "vcpi export proftext -i lua.db --image ./lua -o /here/lua.proftext --skeleton \
+             /here/skeleton"
+                .to_owned(),
+            "llvm-profdata merge -o /here/lua.profdata /here/lua.proftext".to_owned(),
+            format!("make 'CC=clang {flags}' 'CXX=clang++ {flags}'"),
+        ]
+    );
+    let flags = "-g1 -funique-internal-linkage-names -fuse-ld=lld \
+                 -Wno-unused-command-line-argument -fbasic-block-sections=list=/here/lua.blocks \
+                 -Wl,--no-warn-symbol-ordering -Wl,--symbol-ordering-file=/here/lua.order";
+    assert_eq!(
+        build(&["--by", "propeller"]),
+        [
+            "vcpi export propeller -i lua.db --image ./lua -o /here/lua.blocks".to_owned(),
+            "vcpi export propeller -i lua.db --image ./lua -o /here/lua.order --order".to_owned(),
+            format!("make 'CC=clang {flags}' 'CXX=clang++ {flags}'"),
+        ]
+    );
+    let flags = "-g -fauto-profile=/here/lua.afdo";
+    assert_eq!(
+        build(&["--by", "gcov"]),
+        [
+            "vcpi export gcov -i lua.db --image ./lua -o /here/lua.afdo".to_owned(),
+            format!("make 'CC=gcc {flags}' 'CXX=g++ {flags}'"),
+        ]
+    );
+}
+
+/// Options that do not fit a route are refused with what does, and nothing runs.
+#[test]
+fn wrong_options() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (args, why) in [
+        (
+            &["--by", "proftext", "--image", "p", "--", "make"][..],
+            "needs --skeleton FOLDER",
+        ),
+        (&["--skeleton", "s", "--", "make"], "of --by proftext alone"),
+        (&["--by", "gcov", "--", "cargo", "build"], "cargo builds by"),
+        (&["--by", "propeller", "--", "cargo"], "cargo builds by"),
+        (
+            &["--by", "gcov", "--hot", "--image", "p", "--", "make"],
+            "--hot is of --by profgen and proftext",
+        ),
+        (&["--hot", "--", "make"], "name its program with --image"),
+    ] {
+        let output = pgo(dir.path(), "/nowhere", &[&["build"], args].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why), "{args:?}: {errors}");
+    }
+}
+
 /// Without a program, a build is one to be recorded.
 #[test]
 fn first_build() {

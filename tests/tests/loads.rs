@@ -1,4 +1,5 @@
-//! Strides, redundant accesses and system calls of a program that has known ones.
+//! Strides, redundant accesses and system calls of a program that has known ones, and locks of one
+//! that counts where its threads meet.
 //!
 //! Needs the release build of both programs, gcc, and root for the engine `bpf`.
 
@@ -6,7 +7,7 @@ mod common;
 #[path = "common/trial.rs"]
 mod trial;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -21,11 +22,12 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One at a time: their programs would take processor time from each other.
     arguments.test_threads.get_or_insert(1);
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 5] = [
         ("strides are those of the program", strides),
         ("redundant is what the program does twice", redundant),
         ("system calls have the program's arguments", syscalls),
         ("priorities are those of the program", priorities),
+        ("locks are taken as the program counts it", locks),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }
@@ -35,11 +37,23 @@ struct Recording {
     programs: Programs,
     program: PathBuf,
     database: PathBuf,
+    /// What the program printed.
+    printed: Vec<u8>,
     _folder: tempfile::TempDir,
 }
 
-/// What is missing, or a recording with these kinds of values, of the program run by these words.
+/// What is missing, or a recording with these kinds of values, of `loads.c` run by these words.
 fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed> {
+    record_of("loads", "2", kinds, by)
+}
+
+/// As [`record`], of a fixture that is told this.
+fn record_of(
+    fixture: &str,
+    told: &str,
+    kinds: &str,
+    by: &[&str],
+) -> Result<Result<Recording, String>, Failed> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(Err("needs root".to_owned()));
     }
@@ -47,11 +61,16 @@ fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed>
         return Ok(Err("needs gcc".to_owned()));
     }
     let folder = tempfile::tempdir()?;
-    let program = folder.path().join("loads");
+    let program = folder.path().join(fixture);
     let built = Command::new("gcc")
-        .args(["-O2", "-o"])
+        .args(["-O2", "-pthread", "-o"])
         .arg(&program)
-        .arg(root().join("tests/fixtures/loads.c"))
+        .arg(
+            root()
+                .join("tests/fixtures")
+                .join(fixture)
+                .with_extension("c"),
+        )
         .output()?;
     ensure(built.status.success(), || text(&built))?;
     let programs = Programs::find()?;
@@ -63,7 +82,7 @@ fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed>
         .arg("--")
         .args(by)
         .arg(&program)
-        .arg("2")
+        .arg(told)
         .stdin(Stdio::null())
         .output()?;
     ensure(output.status.success(), || text(&output))?;
@@ -71,6 +90,7 @@ fn record(kinds: &str, by: &[&str]) -> Result<Result<Recording, String>, Failed>
         programs,
         program,
         database,
+        printed: output.stdout,
         _folder: folder,
     }))
 }
@@ -244,4 +264,83 @@ fn priorities() -> TestResult {
         format!("another priority: {rows:?}")
     })?;
     done()
+}
+
+/// The shares of locks at the instruction that takes them are those that the program counts, and
+/// the kernel is asked about those locks alone that threads waited for, most often about the one
+/// that they waited for most.
+fn locks() -> TestResult {
+    let recording = match record_of("contended", "3000", "ea,syscall", &[])? {
+        Ok(recording) => recording,
+        Err(missing) => return Ok(Completion::ignored_with(missing)),
+    };
+    let counted: Value = serde_json::from_slice(&recording.printed)?;
+    let counted = counted.as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |name: &str| -> Result<BTreeMap<u64, f64>, Failed> {
+        let count = |lock: &Value| {
+            let hex = lock["address"].as_str()?.strip_prefix("0x")?;
+            let address = u64::from_str_radix(hex, 16).ok()?;
+            Some((address, lock[name].as_f64()?))
+        };
+        let counts: Option<_> = counted.iter().map(count).collect();
+        Ok(counts.ok_or("counts in another form")?)
+    };
+    let (taken, waited) = (of("taken")?, of("waited")?);
+    println!("{taken:x?}\n{waited:x?}");
+    let rows = recording.rows("locks")?;
+    let is_of = |function: &str, kind: &str| {
+        let of = |row: &&Value| row["function"] == function && row["kind"] == kind;
+        rows.iter().filter(of).collect::<Vec<_>>()
+    };
+    let [take] = is_of("take", "instruction")[..] else {
+        return Err(format!("not one instruction takes locks: {rows:?}").into());
+    };
+    let all: f64 = taken.values().sum();
+    let mut overlap = 0.0;
+    for (share, address) in shares_of(take)? {
+        let count = taken.get(&address).copied();
+        let count = count.ok_or_else(|| format!("no lock at {address:#x}: {take}"))?;
+        overlap += f64::min(share, count / all);
+    }
+    println!("overlap {overlap:.3} of {}", take["seen"]);
+    ensure(
+        take["seen"].as_u64() >= Some(1500) && overlap >= 0.95,
+        || format!("overlap {overlap}: {take}, {taken:x?}"),
+    )?;
+    let calls = is_of("futex", "futex");
+    let most = |counts: &BTreeMap<u64, f64>| {
+        let most = counts.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        most.map(|(address, _)| *address)
+    };
+    let mut asked: BTreeMap<u64, f64> = BTreeMap::new();
+    for row in &calls {
+        println!("{row}");
+        let operations = values(&row["operations"])?;
+        // FUTEX_WAIT and FUTEX_WAKE, private.
+        let are_right = operations.iter().all(|of| [0x80, 0x81].contains(of));
+        ensure(are_right, || format!("another operation: {row}"))?;
+        let seen = row["seen"].as_f64().unwrap_or_default();
+        for (share, address) in shares_of(row)? {
+            let is_contended = waited.get(&address).is_some_and(|waited| *waited > 0.0);
+            ensure(is_contended, || {
+                format!("nobody waited at {address:#x}: {row}, {waited:x?}")
+            })?;
+            *asked.entry(address).or_default() += share * seen;
+        }
+    }
+    ensure(
+        most(&asked).is_some() && most(&asked) == most(&waited),
+        || format!("another lock first: {calls:?}, {waited:x?}"),
+    )?;
+    done()
+}
+
+/// The addresses of a row with their shares.
+fn shares_of(row: &Value) -> Result<Vec<(f64, u64)>, Failed> {
+    let rows = row["addresses"].as_array().ok_or("no addresses")?;
+    let percents = rows.iter().map(|share| share["percent"].as_f64());
+    let percents: Option<Vec<f64>> = percents.collect();
+    let percents = percents.ok_or("a share without percent")?;
+    let shares = percents.into_iter().map(|percent| percent / 100.0);
+    Ok(shares.zip(values(&row["addresses"])?).collect())
 }

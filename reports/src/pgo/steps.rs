@@ -86,6 +86,21 @@ pub(super) const PROFGEN: Tool = Tool {
     name: "llvm-profgen",
     package: "llvm",
 };
+/// Turns counters as text into what compilers read.
+pub(super) const PROFDATA: Tool = Tool {
+    name: "llvm-profdata",
+    package: "llvm",
+};
+/// Links in an order that is told.
+pub(super) const LLD: Tool = Tool {
+    name: "ld.lld",
+    package: "lld",
+};
+/// Compiles, with counts of lines.
+pub(super) const GCC: Tool = Tool {
+    name: "gcc",
+    package: "gcc",
+};
 /// Reads counts for BOLT.
 pub(super) const PERF2BOLT: Tool = Tool {
     name: "perf2bolt",
@@ -115,7 +130,10 @@ pub(super) fn version(tools: &[Tool]) -> Result<String, Failure> {
             has(tool, "") || endings.any(|ending| has(tool, &ending))
         };
         let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_anywhere(tool)).collect();
-        let named = |tool: &Tool| format!("{} (Debian: {}-22)", tool.name, tool.package);
+        let named = |tool: &Tool| match tool.name == GCC.name {
+            true => format!("{} (Debian: {})", tool.name, tool.package),
+            false => format!("{} (Debian: {}-22)", tool.name, tool.package),
+        };
         let (of, what) = match missing.is_empty() {
             true => (tools.iter().collect(), "not in one version"),
             false => (missing, "missing programs"),

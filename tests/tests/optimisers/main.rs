@@ -9,6 +9,7 @@ mod common;
 mod counts;
 mod exports;
 mod languages;
+mod sites;
 mod stale;
 mod steps;
 #[path = "../common/trial.rs"]
@@ -52,7 +53,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 15] = [
+    let tests: [(&str, Test); 17] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -106,6 +107,14 @@ fn main() -> ExitCode {
         (
             "profiles of an older build fit where the code did not change",
             stale::older,
+        ),
+        (
+            "targets and sizes are distributed as instrumentation counts them",
+            sites::of_all_kinds,
+        ),
+        (
+            "targets of functions that take different times are nearly so",
+            sites::among_others,
         ),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
@@ -246,6 +255,7 @@ fn missing() -> Option<String> {
         "ld.lld",
         "llvm-profgen",
         "llvm-profdata",
+        "llvm-symbolizer",
         "llvm-objcopy",
         "perf2bolt",
         "llvm-bolt",

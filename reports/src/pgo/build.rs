@@ -1,0 +1,267 @@
+//! Builds: for being recorded, for a skeleton, and with a profile.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::routes::{Build, Language, Route, joined};
+use super::steps::{PROFDATA, PROFGEN, Step};
+use super::{Basis, How, beside, export, here};
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::say;
+
+/// Options of a second build that takes more code for hot.
+const HOT: &str = "-profile-summary-cutoff-hot=999000";
+
+/// What a build is to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) by: Route,
+    pub(super) skeleton: Option<&'a Path>,
+    pub(super) hot: bool,
+    pub(super) relocations: bool,
+}
+
+impl Wanted<'_> {
+    /// Whether the options fit each other.
+    fn check(self, language: Language, with_profile: bool) -> Result<(), Failure> {
+        let why = match self.by {
+            by if !by.takes(language) => "cargo builds by profgen and by proftext alone",
+            Route::Proftext if with_profile && self.skeleton.is_none() => {
+                "--by proftext needs --skeleton FOLDER, which a build with that option and without \
+                 --image writes"
+            }
+            by if by != Route::Proftext && self.skeleton.is_some() => {
+                "--skeleton is of --by proftext alone"
+            }
+            by if self.hot && !by.has_cutoff() => "--hot is of --by profgen and proftext alone",
+            _ if self.hot && !with_profile => {
+                "--hot is about a profile; name its program with --image"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::Usage(format!("pgo build: {why}")))
+    }
+}
+
+/// The steps of a build.
+///
+/// # Errors
+/// If the options do not fit each other, or a program is missing.
+pub(super) fn build(
+    common: &Common,
+    wanted: Wanted<'_>,
+    from: Basis,
+    how: How,
+    command: &[OsString],
+) -> Result<Vec<Step>, Failure> {
+    let image = match common.image.as_slice() {
+        [] => None,
+        [one] => Some(one),
+        _ => {
+            return Err(Failure::Usage(
+                "pgo build: of one program; name its file with --image once".to_owned(),
+            ));
+        }
+    };
+    let language = language(command);
+    wanted.check(language, image.is_some())?;
+    // Compilers may run in other folders.
+    let skeleton = match wanted.skeleton {
+        Some(folder) => Some(here()?.join(folder)),
+        None => None,
+    };
+    let version = how.version(&wanted.by.tools(language, image.is_some()))?;
+    let Some(image) = image else {
+        let build = skeleton.as_deref().map_or(Build::Recorded, Build::Skeleton);
+        return Ok(vec![compile(command, &version, build, wanted)]);
+    };
+    let mut steps = Vec::new();
+    let mut files = Vec::new();
+    for (ending, options) in wanted.by.exports() {
+        let file = beside(image, ending)?;
+        let mut step = export(common, wanted.by.export(), image.as_ref(), &file, from);
+        step.words.extend(options.iter().map(OsString::from));
+        if let Some(skeleton) = &skeleton {
+            step.words.extend(["--skeleton".into(), skeleton.into()]);
+        }
+        if wanted.by == Route::Gcov
+            && let Some(gcc) = how.gcc()?
+        {
+            step.words.extend(["--gcc".into(), gcc.into()]);
+        }
+        steps.push(step);
+        files.push(file);
+    }
+    let read = match wanted.by {
+        Route::Profgen => Some(("prof", symbolize as Reader)),
+        Route::Proftext => Some(("profdata", merge as Reader)),
+        Route::Propeller | Route::Gcov => None,
+    };
+    if let (Some((ending, reader)), [counts]) = (read, files.as_mut_slice()) {
+        let profile = beside(image, ending)?;
+        steps.push(reader(&version, image.as_ref(), counts, &profile));
+        *counts = profile;
+    }
+    if !how.dry_run {
+        say("the build must compile anew: remove what an earlier build left, or change its folder");
+    }
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    steps.push(compile(command, &version, Build::Better(&files), wanted));
+    Ok(steps)
+}
+
+/// A step that reads counts of a program, and writes a profile.
+type Reader = fn(&str, &OsStr, &Path, &Path) -> Step;
+
+fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> Step {
+    let mut step = Step::new([PROFGEN.of(version)]);
+    for (name, value) in [
+        ("--unsymbolized-profile", counts.as_os_str()),
+        ("--binary", image),
+        ("--use-offset", OsStr::new("0")),
+        ("--format", OsStr::new("text")),
+        ("--output", profile.as_os_str()),
+    ] {
+        step.words.push(joined(name, value));
+    }
+    step
+}
+
+fn merge(version: &str, _image: &OsStr, counts: &Path, profile: &Path) -> Step {
+    let mut step = Step::new([PROFDATA.of(version)]);
+    step.words.extend(["merge", "-o"].map(OsString::from));
+    step.words.extend([profile.into(), counts.into()]);
+    step
+}
+
+/// Whether a command is this program.
+fn is(program: &OsStr, name: &str) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new(name))
+}
+
+/// Whose compilers a command runs.
+fn language(command: &[OsString]) -> Language {
+    match command.first() {
+        Some(program) if is(program, "cargo") => Language::Rust,
+        _ => Language::C,
+    }
+}
+
+/// The command that builds, with what makes compilers keep or use profiles.
+fn compile(command: &[OsString], version: &str, build: Build<'_>, wanted: Wanted<'_>) -> Step {
+    let mut step = Step::new(command.iter().cloned());
+    let Some(program) = command.first() else {
+        return step;
+    };
+    let language = language(command);
+    let mut flags = wanted.by.flags(language, build);
+    flags.push(wanted.more(language));
+    if language == Language::Rust {
+        let mut all = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+        if !all.is_empty() {
+            all.push(" ");
+        }
+        all.push(&flags);
+        // The flags for samples are among those that stable compilers keep for their own build.
+        step.variables
+            .push(("RUSTC_BOOTSTRAP", OsString::from("1")));
+        step.variables.push(("RUSTFLAGS", all));
+        return step;
+    }
+    // GCC's names have no version: the one that is called so is asked for its own.
+    let version = if wanted.by == Route::Gcov {
+        ""
+    } else {
+        version
+    };
+    for (variable, name) in ["CC", "CXX"].into_iter().zip(wanted.by.compilers()) {
+        let mut compiler = OsString::from(format!("{name}{version} "));
+        compiler.push(&flags);
+        // A makefile's own choice of a compiler yields to the command line alone.
+        match is(program, "make") || is(program, "gmake") {
+            true => step.words.push(joined(variable, &compiler)),
+            false => step.variables.push((variable, compiler)),
+        }
+    }
+    step
+}
+
+impl Wanted<'_> {
+    /// What compilers are told besides what the route needs.
+    fn more(self, language: Language) -> String {
+        let mut flags = String::new();
+        if self.hot {
+            let of_llvm = match language {
+                Language::C => "-mllvm ",
+                Language::Rust => "-Cllvm-args=",
+            };
+            flags.push_str(&format!(" {of_llvm}{HOT}"));
+        }
+        if self.relocations {
+            flags.push_str(match (self.by, language) {
+                (_, Language::Rust) => " -Clink-arg=-Wl,--emit-relocs",
+                (Route::Gcov, _) => " -Wl,--emit-relocs",
+                _ => " -Wno-unused-command-line-argument -Wl,--emit-relocs",
+            });
+        }
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    const PLAIN: Wanted<'_> = Wanted {
+        by: Route::Profgen,
+        skeleton: None,
+        hot: false,
+        relocations: false,
+    };
+
+    /// Makefiles are told on the command line, cargo by its flags, others in the environment.
+    #[test]
+    fn builds() {
+        let profile = Build::Better(&[Path::new("/p/lua.prof")]);
+        let text =
+            |command, build, wanted| compile(&words(command), "-22", build, wanted).to_string();
+        let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
+        let uses = format!("{flags} -fprofile-sample-use=/p/lua.prof");
+        assert_eq!(
+            text("make -j2 lua", profile, PLAIN),
+            format!("make -j2 lua 'CC=clang-22 {uses}' 'CXX=clang++-22 {uses}'")
+        );
+        assert_eq!(
+            text("cmake -B build", Build::Recorded, PLAIN),
+            format!("CC='clang-22 {flags}' CXX='clang++-22 {flags}' cmake -B build")
+        );
+        let gcc = Wanted {
+            by: Route::Gcov,
+            ..PLAIN
+        };
+        assert_eq!(
+            text("make", Build::Recorded, gcc),
+            "make 'CC=gcc -g' 'CXX=g++ -g'"
+        );
+        let wanted = Wanted {
+            hot: true,
+            relocations: true,
+            ..PLAIN
+        };
+        let rust = text("cargo build --release", profile, wanted);
+        for part in [
+            "RUSTC_BOOTSTRAP=1 ",
+            "-Zprofile-sample-use=/p/lua.prof",
+            "-Cllvm-args=-profile-summary-cutoff-hot=999000",
+            "-Clink-arg=-Wl,--emit-relocs",
+            " cargo build --release",
+        ] {
+            assert!(rust.contains(part), "{rust}");
+        }
+    }
+}
