@@ -34,6 +34,9 @@ type Site = (Kind, String, usize);
 /// How often each value was seen.
 type Counts = BTreeMap<String, f64>;
 
+/// What was seen at a site, and how many calls.
+type Seen = (Counts, u64);
+
 /// Where the profile says which kind of values follows.
 const HEADINGS: [(&str, Kind); 2] = [
     ("Indirect Target Results:", Kind::Targets),
@@ -79,7 +82,7 @@ fn range_of(size: u64) -> u64 {
 }
 
 /// The sites of a report by function and address, with what was seen there and how many calls.
-fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), (Counts, u64)>, Failed> {
+fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>, Failed> {
     let mut sites = BTreeMap::new();
     for row in rows.as_array().ok_or("no rows")? {
         let (function, address) = match kind {
@@ -235,7 +238,7 @@ fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> 
             false => places(&of, &addresses)?,
         };
         // Sites of each function by place: what the compiler made two calls of is one again.
-        let mut by_place: BTreeMap<String, BTreeMap<(u32, u32), (Counts, u64)>> = BTreeMap::new();
+        let mut by_place: BTreeMap<String, BTreeMap<(u32, u32), Seen>> = BTreeMap::new();
         for (((function, _), (counts, calls)), place) in seen.into_iter().zip(places) {
             let of_place = by_place.entry(function).or_default().entry(place);
             let (sum, all) = of_place.or_default();
