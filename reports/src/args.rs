@@ -123,14 +123,9 @@ impl OneFunction {
     }
 }
 
-/// The command line.
-pub(crate) fn command() -> clap::Command {
-    Cli::command()
-}
-
 /// Writes the manual pages of this program, and what shells complete it with, to a folder.
 pub(crate) fn document(folder: &Path) -> io::Result<()> {
-    let whole = command();
+    let whole = Cli::command();
     // Pages are written of what is shown; completions would be of all.
     let shown = whole.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut shown = clap::Command::new("vcpi")
@@ -180,7 +175,7 @@ fn classic(program: &OsString) -> Option<(&'static str, &'static str)> {
 /// # Errors
 /// If it cannot be read, and where it asks for help or the version, which the error then is.
 pub(crate) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let mut command = command();
+    let mut command = Cli::command();
     if let Some((name, report)) = args.first().and_then(classic) {
         args.insert(1, OsString::from(report));
         let of_report = command.find_subcommand(report);
@@ -209,7 +204,7 @@ mod tests {
     /// The command line has no contradictions that clap would only find when it is used.
     #[test]
     fn command_line_is_consistent() {
-        command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     /// A link named as one of the classic reports is that report, which goes by this name.

@@ -6,9 +6,10 @@
 
 use std::ffi::{OsStr, OsString};
 
+use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args;
+use crate::args::{self, Cli};
 use crate::reading;
 
 /// The most names that a shell gets.
@@ -70,7 +71,7 @@ fn takes_function(before: &[OsString]) -> bool {
     if previous == "--function" {
         return true;
     }
-    let command = args::command();
+    let command = Cli::command();
     let mut reports = before
         .iter()
         .filter_map(|word| command.find_subcommand(word));

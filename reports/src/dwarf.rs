@@ -77,17 +77,32 @@ pub(crate) fn without_result(
                     true => &mut with,
                     false => &mut without,
                 };
-                let mut ranges = dwarf.die_ranges(unit, entry)?;
-                while let Some(range) = ranges.next()? {
-                    if range.begin < range.end {
-                        found.extend(addresses.range(range.begin..range.end));
-                    }
-                }
+                found.extend(covered(dwarf, unit, entry, addresses)?);
             }
         }
         Ok(())
     });
     &without - &with
+}
+
+/// Which of these addresses an entry's code covers.
+///
+/// # Errors
+/// What the reader says of the entry's ranges.
+pub(crate) fn covered<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    entry: &Entry<'a>,
+    addresses: &BTreeSet<u64>,
+) -> gimli::Result<BTreeSet<u64>> {
+    let mut covered = BTreeSet::new();
+    let mut ranges = dwarf.die_ranges(unit, entry)?;
+    while let Some(range) = ranges.next()? {
+        if range.begin < range.end {
+            covered.extend(addresses.range(range.begin..range.end));
+        }
+    }
+    Ok(covered)
 }
 
 /// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:

@@ -202,9 +202,7 @@ impl How {
             other => other,
         }
     }
-}
 
-impl How {
     /// The version of GCC, for which an export writes; `None`: nothing is run, and it is not here.
     fn gcc(self) -> Result<Option<String>, Failure> {
         let asked = Step::new(["gcc", "-dumpversion"]);

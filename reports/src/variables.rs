@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
-use crate::dwarf::{Kind, attribute, entry_address, is_c, kind, search};
+use crate::dwarf::{Kind, attribute, covered, entry_address, is_c, kind, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -191,13 +191,7 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
             if entry.tag() != gimli::DW_TAG_subprogram {
                 continue;
             }
-            let mut here = BTreeSet::new();
-            let mut ranges = dwarf.die_ranges(unit, entry)?;
-            while let Some(range) = ranges.next()? {
-                if range.begin < range.end {
-                    here.extend(addresses.range(range.begin..range.end));
-                }
-            }
+            let here = covered(dwarf, unit, entry, addresses)?;
             if here.is_empty() {
                 continue;
             }

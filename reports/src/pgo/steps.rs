@@ -79,22 +79,22 @@ pub(super) struct Tool {
 /// Compiles, with profiles.
 pub(super) const CLANG: Tool = Tool {
     name: "clang",
-    package: "clang",
+    package: "clang-22",
 };
 /// Turns counts of addresses into counts of lines.
 pub(super) const PROFGEN: Tool = Tool {
     name: "llvm-profgen",
-    package: "llvm",
+    package: "llvm-22",
 };
 /// Turns counters as text into what compilers read.
 pub(super) const PROFDATA: Tool = Tool {
     name: "llvm-profdata",
-    package: "llvm",
+    package: "llvm-22",
 };
 /// Links in an order that is told.
 pub(super) const LLD: Tool = Tool {
     name: "ld.lld",
-    package: "lld",
+    package: "lld-22",
 };
 /// Compiles, with counts of lines.
 pub(super) const GCC: Tool = Tool {
@@ -104,12 +104,12 @@ pub(super) const GCC: Tool = Tool {
 /// Reads counts for BOLT.
 pub(super) const PERF2BOLT: Tool = Tool {
     name: "perf2bolt",
-    package: "bolt",
+    package: "bolt-22",
 };
 /// Lays out a program anew.
 pub(super) const BOLT: Tool = Tool {
     name: "llvm-bolt",
-    package: "bolt",
+    package: "bolt-22",
 };
 
 /// Versions that the names of tools end in, the newest first.
@@ -130,10 +130,7 @@ pub(super) fn version(tools: &[Tool]) -> Result<String, Failure> {
             has(tool, "") || endings.any(|ending| has(tool, &ending))
         };
         let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_anywhere(tool)).collect();
-        let named = |tool: &Tool| match tool.name == GCC.name {
-            true => format!("{} (Debian: {})", tool.name, tool.package),
-            false => format!("{} (Debian: {}-22)", tool.name, tool.package),
-        };
+        let named = |tool: &Tool| format!("{} (Debian: {})", tool.name, tool.package);
         let (of, what) = match missing.is_empty() {
             true => (tools.iter().collect(), "not in one version"),
             false => (missing, "missing programs"),
@@ -202,7 +199,7 @@ mod tests {
     fn missing_tools() {
         let no_such = Tool {
             name: "no-such-tool-of-llvm",
-            package: "llvm",
+            package: "llvm-22",
         };
         let failure = version(&[no_such]).expect_err("it is missing");
         let expected = "missing programs: no-such-tool-of-llvm (Debian: llvm-22)";

@@ -1,10 +1,12 @@
 //! Which variable a register holds at a place, as debug information has it.
 
+use std::collections::BTreeSet;
+
 use gimli::{AttributeValue, Expression, Operation, Unit};
 use iced_x86::Register;
 
 use super::{Dwarf, Entry, name_of};
-use crate::dwarf::search;
+use crate::dwarf::{covered, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -32,7 +34,8 @@ const NUMBERS: [Register; 16] = [
 /// the innermost one.
 pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<String> {
     let mut found = None;
-    search(image, &[address].into(), |dwarf, unit| {
+    let here = BTreeSet::from([address]);
+    search(image, &here, |dwarf, unit| {
         let mut cursor = unit.entries();
         // Entries below one that does not cover the address are none of this place.
         let mut outside: Option<isize> = None;
@@ -46,7 +49,7 @@ pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<Stri
                 gimli::DW_TAG_subprogram
                 | gimli::DW_TAG_inlined_subroutine
                 | gimli::DW_TAG_lexical_block
-                    if !covers(dwarf, unit, entry, address)? =>
+                    if covered(dwarf, unit, entry, &here)?.is_empty() =>
                 {
                     outside = Some(depth);
                 }
@@ -61,21 +64,6 @@ pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<Stri
         Ok(())
     })?;
     found
-}
-
-fn covers<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    entry: &Entry<'a>,
-    address: u64,
-) -> gimli::Result<bool> {
-    let mut ranges = dwarf.die_ranges(unit, entry)?;
-    while let Some(range) = ranges.next()? {
-        if (range.begin..range.end).contains(&address) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn is_in<'a>(

@@ -7,8 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
 
+use super::super::machine::{bits_of, is_clobbered};
 use super::{Code, Known, Step};
 
 impl Code {
@@ -32,17 +35,17 @@ impl Code {
         let mut origins = Vec::new();
         let mut seen = BTreeSet::new();
         let mut work = vec![start];
+        let mut factory = InstructionInfoFactory::new();
         while let Some(at) = work.pop() {
             if at == 0 {
-                let bits = u32::try_from(register.size()).ok()?.checked_mul(8)?;
-                origins.push(Known::AtEntry(register, bits));
+                origins.push(Known::AtEntry(register, bits_of(register)));
             }
             for &before in self.predecessors.get(at)? {
                 if !seen.insert(before) {
                     continue;
                 }
                 let one = self.get(before)?;
-                match Written::by(one, register) {
+                match Written::by(&mut factory, one, register) {
                     Written::Not => work.push(before),
                     Written::Anew => origins.push(Known::Low(one.ip(), register)),
                     Written::FromItself | Written::Lost => return None,
@@ -77,7 +80,7 @@ enum Written {
 }
 
 impl Written {
-    fn by(one: &Instruction, register: Register) -> Written {
+    fn by(factory: &mut InstructionInfoFactory, one: &Instruction, register: Register) -> Written {
         let full = register.full_register();
         let is_call = matches!(
             one.flow_control(),
@@ -85,18 +88,13 @@ impl Written {
         );
         match is_call {
             true if full == Register::RAX => return Written::Anew,
-            true if super::super::machine::is_clobbered(full) => return Written::Lost,
+            true if is_clobbered(full) => return Written::Lost,
             true => return Written::Not,
             false => {}
         }
-        let mut factory = iced_x86::InstructionInfoFactory::new();
-        let info = factory.info(one);
-        let mut used = info
-            .used_registers()
-            .iter()
-            .filter(|used| used.register().full_register() == full);
+        let used = factory.info(one).used_registers().iter();
         let (mut reads, mut writes) = (false, false);
-        for used in &mut used {
+        for used in used.filter(|used| used.register().full_register() == full) {
             reads |= !matches!(
                 used.access(),
                 OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess
