@@ -5,11 +5,13 @@
 //! operating system. A fact has one function here, and nobody else decides it.
 
 mod constant;
+mod lanes;
 mod plt;
 mod register;
 mod vectors;
 
 pub use constant::{Constant, constant};
+pub use lanes::{FloatLanes, float_lanes};
 pub use plt::{Jump, binds_lazily, is_landing_pad, jumps_through_slot, slot_of_stub};
 pub use register::{is_same_register, register_name};
 pub use vectors::reads_vectors;

@@ -27,7 +27,11 @@ pub(crate) struct Options {
     rate: u32,
 }
 
-const SCENE: &str = include_str!("povray/scene.pov");
+/// The scenes by their files' names: the one that is rendered, and the one that it includes.
+const SCENES: [(&str, &str); 2] = [
+    ("shapes.pov", include_str!("povray/shapes.pov")),
+    ("scene.pov", include_str!("povray/scene.pov")),
+];
 /// Where its packages' sources are described.
 const DESCRIBED: &str = "/etc/apt/sources.list.d";
 const OLDER: &str = "/etc/apt/sources.list";
@@ -52,8 +56,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         None => source(&folder)?,
     };
     let program = program(&tree, &folder)?;
-    let scene = folder.join("scene.pov");
-    fs::write(&scene, SCENE).with_context(|| format!("writing {}", scene.display()))?;
+    for (name, text) in SCENES {
+        let scene = folder.join(name);
+        fs::write(&scene, text).with_context(|| format!("writing {}", scene.display()))?;
+    }
     let database = folder.join("povray.db");
     remove_database(&database)?;
     record(&programs, &program, &folder, &database, options.rate)?;
@@ -72,14 +78,14 @@ fn record(
         .args(["record", "-o"])
         .arg(database)
         .args(["--rate", &rate.to_string(), "--context", "caller"])
-        .args(["--capture", KINDS, "--vectors", "auto", "--"])
+        .args(["--capture", KINDS, "--vectors", "1000", "--"])
         .arg(program)
         .args([
-            "+Iscene.pov",
+            "+Ishapes.pov",
             "+W1280",
             "+H960",
             "-D",
-            "+Oscene.png",
+            "+Oshapes.png",
             "+WT1",
             "-GA",
         ])

@@ -179,13 +179,14 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
                 let target = || line.target.as_deref().map(names::short);
                 disassembler.text(&instruction, |_| target())
             });
+            let shown = line.profiles.iter().filter(|profile| !profile.is_beside());
             rows.push(Row::Line(
                 format!("{:x}", line.address),
                 text.unwrap_or_else(|| "?".to_owned()),
                 whole(line.heat.cycles),
                 line.heat.samples,
                 place,
-                line.profiles.iter().map(values).collect(),
+                shown.map(values).collect(),
             ));
         }
     }
@@ -239,7 +240,7 @@ fn values(profile: &Profile) -> Values {
             )
         });
     Values {
-        p: values.parameter.clone(),
+        p: profile.parameter().to_owned(),
         r: values.reached,
         u: values.unknown,
         d: values.shares.len(),

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use iced_x86::{Instruction, InstructionInfoFactory};
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
 use serde::{Serialize, Serializer};
 
 use super::{is_supported, nothing};
@@ -17,6 +17,7 @@ use crate::args::{OneFunction, percentage};
 use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
 };
+use crate::elf::Elf;
 use crate::listing::{Line, lines};
 use crate::names::Names;
 use crate::page::Page;
@@ -138,6 +139,15 @@ struct Outcome {
     samples: u64,
     supported: bool,
     invariant: bool,
+    /// A constant of the program already: loaded from where the image cannot be written.
+    read_only: bool,
+}
+
+impl Outcome {
+    /// Whether it is invariant, and windows were needed to know that.
+    fn is_news(&self) -> bool {
+        self.invariant && self.samples > 0 && !self.read_only
+    }
 }
 
 impl Query for Blks {
@@ -175,6 +185,8 @@ fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
     let mut rows: Vec<Run> = Vec::new();
     for id in functions {
         let lines = lines(view, id);
+        let image = view.symbols.function(id).map(|function| function.image);
+        let elf = image.and_then(|image| view.symbols.elf(image));
         let effects: Vec<Effect> = lines
             .iter()
             .map(|line| {
@@ -183,7 +195,11 @@ fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
                     .and_then(|pc| by_pc.get(&pc))
                     .map(Vec::as_slice)
                     .unwrap_or_default();
-                effect(line, values, invariant, &mut factory)
+                let mut effect = effect(line, values, invariant, &mut factory);
+                if let (Effect::Result(outcome), Some(code)) = (&mut effect, &line.instruction) {
+                    outcome.read_only = loads_read_only(code, elf);
+                }
+                effect
             })
             .collect();
         for block in blocks(&lines) {
@@ -235,6 +251,7 @@ fn effect(
             supported: is_supported(values, top),
             // With a tenth unknown, nothing can be called invariant.
             invariant: values.mostly_known() && top.percent >= invariant,
+            read_only: false,
         })
     });
     if let Some(outcome) = captured.min_by(|a, b| a.percent.total_cmp(&b.percent)) {
@@ -255,10 +272,52 @@ fn effect(
                 samples: 0,
                 supported: true,
                 invariant: true,
+                read_only: false,
             })
         }
         None => Effect::Unknown,
     }
+}
+
+/// Whether an instruction does nothing but load what lies in its image where that cannot be written.
+fn loads_read_only(instruction: &Instruction, elf: Option<&Elf>) -> bool {
+    use Mnemonic as M;
+    let is_load = matches!(
+        instruction.mnemonic(),
+        M::Mov
+            | M::Movzx
+            | M::Movsx
+            | M::Movsxd
+            | M::Movd
+            | M::Movq
+            | M::Movss
+            | M::Movsd
+            | M::Movaps
+            | M::Movapd
+            | M::Movups
+            | M::Movupd
+            | M::Movdqa
+            | M::Movdqu
+            | M::Vmovd
+            | M::Vmovq
+            | M::Vmovss
+            | M::Vmovsd
+            | M::Vmovaps
+            | M::Vmovapd
+            | M::Vmovups
+            | M::Vmovupd
+            | M::Vmovdqa
+            | M::Vmovdqu
+    );
+    if !is_load || !instruction.is_ip_rel_memory_operand() {
+        return false;
+    }
+    let address = instruction.ip_rel_memory_address();
+    let segments = elf.map(|elf| elf.binary().segments()).unwrap_or_default();
+    let mut of_address = segments.iter().filter(|segment| {
+        (segment.address..segment.address + segment.memory_size).contains(&address)
+    });
+    of_address.next().is_some_and(|segment| !segment.writable)
 }
 
 /// Ranges of lines that run from first to last without a transfer in or out.
@@ -318,13 +377,13 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
             next += 1;
         }
         let run = index..last + 1;
-        // Constants of the encoding alone tell nothing new.
+        // Constants of the program tell nothing new.
         let captured = effects
             .get(run.clone())
             .unwrap_or_default()
             .iter()
             .skip(1)
-            .any(|effect| matches!(effect, Effect::Result(outcome) if outcome.samples > 0));
+            .any(|effect| matches!(effect, Effect::Result(outcome) if outcome.is_news()));
         if last > index && captured {
             runs.push(run);
         }
@@ -344,7 +403,7 @@ fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option
             .and_then(|pc| view.heat.get(pc).copied())
             .unwrap_or_default();
         sum.add(heat);
-        if matches!(effect, Effect::Result(outcome) if outcome.invariant) {
+        if matches!(effect, Effect::Result(outcome) if outcome.invariant && !outcome.read_only) {
             constant.add(heat);
         }
         instructions.push(Step {
@@ -436,6 +495,7 @@ impl Outcome {
         };
         let note = match self.samples {
             0 => " by its encoding",
+            _ if self.read_only => " from read-only data",
             _ => "",
         };
         format!("{}: {share}{note}", self.parameter)
@@ -465,7 +525,44 @@ mod tests {
             samples,
             supported: true,
             invariant: percent >= 99.0,
+            read_only: false,
         })
+    }
+
+    /// What the image itself keeps constant lengthens a run like a constant of the encoding.
+    #[test]
+    fn constants_of_the_image_are_no_run() {
+        let mut loaded = result(100.0, 9);
+        if let Effect::Result(outcome) = &mut loaded {
+            outcome.read_only = true;
+        }
+        assert_eq!(run_ends(&[result(50.0, 9), loaded.clone()]), []);
+        let behind = [result(50.0, 9), loaded, result(100.0, 9)];
+        assert_eq!(run_ends(&behind), [(0, 2)]);
+    }
+
+    /// Numbers of the read-only part are constants; those of the writable part are not, nor is what
+    /// is computed of a constant.
+    #[test]
+    fn read_only_loads() {
+        let elf = crate::elf::tests::own();
+        let segments = elf.binary().segments();
+        let one = |writable| {
+            let of_kind = |segment: &&symbols::Segment| segment.writable == writable;
+            segments.iter().find(of_kind).expect("is a segment").address
+        };
+        let at = |bytes: &[u8], address: u64| {
+            let mut bytes = bytes.to_vec();
+            // Relative to the end of the instruction, which has as many bytes.
+            bytes.extend(4096u32.to_le_bytes());
+            let ip = address.wrapping_sub(4096 + bytes.len() as u64);
+            loads_read_only(&decode(&bytes, ip).expect("is an instruction"), Some(&elf))
+        };
+        // movsd xmm0, [rip+4096]; addsd xmm0, [rip+4096]
+        let (load, add): (&[u8], &[u8]) = (&[0xf2, 0x0f, 0x10, 5], &[0xf2, 0x0f, 0x58, 5]);
+        assert!(at(load, one(false)));
+        assert!(!at(load, one(true)));
+        assert!(!at(add, one(false)));
     }
 
     /// A run begins with the last varying result before the invariant ones, as in the

@@ -1,5 +1,6 @@
 //! `list`: the instructions of a function with cycles and value profiles.
 
+mod json;
 mod meaning;
 mod text;
 
@@ -9,25 +10,23 @@ use std::path::Path;
 use iced_x86::Instruction;
 use parameters::Parameter;
 use profiledb::rows::ImageKind;
-use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use self::meaning::{Meaning, compared, meaning};
-use super::{JsonShare, JsonSite, json_shares, nothing};
+use super::{JsonSite, nothing};
 use crate::args::{Common, OneFunction};
 use crate::callee::{Callees, not_known};
-use crate::code::{Disassembler, Mode, Spacing, direct_target};
+use crate::code::{Mode, direct_target};
 use crate::convention::Convention;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing;
 use crate::query::{Answer, Needs, Query};
-use crate::render::{percent, rounded, whole};
+use crate::render::percent;
 use crate::sources::{For, Sources};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
 use crate::variables::{Passed, Words};
-use crate::view::{Base, Heat, Values, View};
+use crate::view::{Heat, Values, View};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -115,44 +114,6 @@ pub(crate) struct Profile {
     /// The name of the argument.
     name: Option<String>,
     pub(crate) caller: Option<JsonSite>,
-}
-
-/// One instruction in JSON.
-#[derive(Debug, Serialize)]
-struct Row<'a> {
-    image: &'a str,
-    build_id: Option<&'a str>,
-    function: &'a str,
-    address: String,
-    offset: Option<u64>,
-    text: Option<String>,
-    cycles: u64,
-    cycle_samples: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    inlined: &'a [String],
-    profiles: &'a [Profile],
-}
-
-/// One value profile in JSON.
-#[derive(Debug, Serialize)]
-struct JsonProfile<'a> {
-    parameter: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    /// For arguments: `true`, or `null` where it is not known whether they are live.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    live: Option<Value>,
-    base: Base,
-    caller: &'a Option<JsonSite>,
-    reached: u64,
-    unknown: u64,
-    samples: u64,
-    windows: u64,
-    distinct: usize,
-    threshold: f64,
-    values: Vec<JsonShare>,
 }
 
 impl List {
@@ -377,6 +338,21 @@ struct Found<'a> {
     sources: &'a mut Sources,
 }
 
+/// Marks words of vector registers whose number was captured under its own name as well.
+fn leave_out_twins(profiles: &mut [Profile]) {
+    let key = |of: &Profile, name: &str| (name.to_owned(), of.values.caller, of.values.base);
+    let own: BTreeSet<_> = profiles
+        .iter()
+        .map(|of| key(of, &of.values.parameter))
+        .collect();
+    for profile in profiles {
+        let name = profile.meaning.name();
+        if name.is_some_and(|name| own.contains(&key(profile, name))) {
+            profile.meaning = Meaning::Beside;
+        }
+    }
+}
+
 /// A function with its instructions, if there are any.
 fn listing(
     view: &mut View<'_>,
@@ -414,6 +390,7 @@ fn listing(
                 caller: values.caller.map(|pc| JsonSite::new(view, pc)),
             });
         }
+        leave_out_twins(&mut profiles);
         lines.push(Line {
             address: line.address,
             instruction: line.instruction,
@@ -438,57 +415,4 @@ fn listing(
         lines,
         name: function.name,
     })
-}
-
-impl Serialize for Listings {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut disassembler = Disassembler::new(Spacing::Json);
-        let rows = self.functions.iter().flat_map(|of| {
-            let lines = of.lines.iter();
-            lines.map(move |line| (of, line))
-        });
-        serializer.collect_seq(rows.map(|(of, line)| {
-            Row {
-                image: &of.image,
-                build_id: of.build_id.as_deref(),
-                function: &of.name,
-                address: format!("0x{:x}", line.address),
-                offset: of.start.and_then(|start| line.address.checked_sub(start)),
-                text: line
-                    .instruction
-                    .map(|instruction| disassembler.text(&instruction, |_| line.target.clone())),
-                cycles: whole(line.heat.cycles),
-                cycle_samples: line.heat.samples,
-                source: source_text(&line.place),
-                inlined: &line.place.inlined,
-                profiles: &line.profiles,
-            }
-        }))
-    }
-}
-
-impl Serialize for Profile {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let values = &self.values;
-        let profile = JsonProfile {
-            parameter: &values.parameter,
-            name: self.name.as_deref(),
-            live: (values.is_argument() || values.vector_argument().is_some()).then_some(
-                match values.live {
-                    true => Value::Bool(true),
-                    false => Value::Null,
-                },
-            ),
-            base: values.base,
-            caller: &self.caller,
-            reached: values.reached,
-            unknown: values.unknown,
-            samples: values.samples(),
-            windows: values.windows,
-            distinct: values.shares.len(),
-            threshold: rounded(values.threshold, 3),
-            values: json_shares(values, values.class()),
-        };
-        profile.serialize(serializer)
-    }
 }

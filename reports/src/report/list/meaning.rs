@@ -2,6 +2,7 @@
 //! from how a number looks.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use instructions::{FloatLanes, float_lanes, register_name};
 use parameters::Parameter;
 
 use crate::values::Class;
@@ -25,6 +26,18 @@ pub(super) enum Meaning {
         /// `image:symbol+0xoffset`.
         name: String,
     },
+    /// Floating-point numbers in a word of a vector register.
+    Lanes {
+        /// The register, and which of its numbers these are.
+        name: String,
+        /// Of what size they are.
+        class: Class,
+        /// Whether these are two.
+        are_two: bool,
+    },
+    /// Bits of a vector register that the instruction does not compute, or that another parameter
+    /// shows as a number.
+    Beside,
 }
 
 /// What the values of a parameter of an instruction are; `name` names addresses of the image that
@@ -55,7 +68,30 @@ pub(super) fn meaning(
     if compares_bytes(instruction) && is_operand(parameter) {
         return Meaning::Character;
     }
-    Meaning::Number
+    match (float_lanes(instruction), parameter.parse()) {
+        (Some(lanes), Ok(Parameter::DestWord(register, word))) => lane(lanes, register, word),
+        _ => Meaning::Number,
+    }
+}
+
+/// What a word of a vector register is in which an instruction leaves floating-point numbers.
+fn lane(lanes: FloatLanes, register: Register, word: u8) -> Meaning {
+    let register = register_name(register);
+    let (name, class, are_two) = match (lanes.is_double, lanes.is_scalar) {
+        (_, true) if word > 0 => return Meaning::Beside,
+        (true, _) => (format!("{register}.f64[{word}]"), Class::F64, false),
+        (false, true) => (format!("{register}.f32[0]"), Class::F32, false),
+        (false, false) => {
+            let first = 2 * word;
+            let name = format!("{register}.f32[{first},{}]", first + 1);
+            (name, Class::F32, true)
+        }
+    };
+    Meaning::Lanes {
+        name,
+        class,
+        are_two,
+    }
 }
 
 /// Whether a parameter is the whole register that an instruction writes.
@@ -110,7 +146,19 @@ impl Meaning {
             },
             Meaning::Stack => format!("stack {number}"),
             Meaning::Place { address, name } if (address ^ value) & IN_PAGE == 0 => name.clone(),
-            Meaning::Place { .. } | Meaning::Number => number,
+            Meaning::Lanes { class, are_two, .. } => match are_two {
+                true => format!("{} {}", class.text(value), class.text(value >> 32)),
+                false => class.text(value),
+            },
+            Meaning::Place { .. } | Meaning::Number | Meaning::Beside => number,
+        }
+    }
+
+    /// What the parameter is called, if this is not the name that it was captured by.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Meaning::Lanes { name, .. } => Some(name),
+            _ => None,
         }
     }
 }
@@ -147,6 +195,43 @@ mod tests {
         // mov rax,fs:[rsp+8] is wherever fs points.
         let elsewhere: &[u8] = &[0x64, 0x48, 0x8b, 0x44, 0x24, 8];
         assert_eq!(of(elsewhere, "ea"), Meaning::Number);
+    }
+
+    /// Each number in a vector register is one, and what an instruction does not compute is none.
+    #[test]
+    fn lanes() {
+        let text = |bytes, parameter, value| {
+            let meaning = of(bytes, parameter);
+            let text = meaning.text(Class::Integer(64), value);
+            (meaning.name().map(str::to_owned), text)
+        };
+        let named = |name: &str, text: &str| (Some(name.to_owned()), text.to_owned());
+        // addpd xmm0, xmm1
+        let doubles: &[u8] = &[0x66, 0x0f, 0x58, 0xc1];
+        let half = 0.5f64.to_bits();
+        assert_eq!(
+            text(doubles, "xmm0.u64[1]", half),
+            named("xmm0.f64[1]", "0.5")
+        );
+        // addps xmm0, xmm1
+        let singles: &[u8] = &[0x0f, 0x58, 0xc1];
+        let both = u64::from(2.5f32.to_bits()) << 32 | u64::from((-1f32).to_bits());
+        assert_eq!(
+            text(singles, "xmm0.u64[1]", both),
+            named("xmm0.f32[2,3]", "-1 2.5")
+        );
+        // addsd xmm0, xmm1
+        let scalar: &[u8] = &[0xf2, 0x0f, 0x58, 0xc1];
+        assert_eq!(of(scalar, "xmm0.u64[1]"), Meaning::Beside);
+        assert_eq!(of(scalar, "xmm0.f64[0]"), Meaning::Number);
+        // addss xmm0, xmm1
+        let scalar: &[u8] = &[0xf3, 0x0f, 0x58, 0xc1];
+        assert_eq!(
+            text(scalar, "xmm0.u64[0]", both),
+            named("xmm0.f32[0]", "-1")
+        );
+        // movaps xmm0, xmm1
+        assert_eq!(of(&[0x0f, 0x28, 0xc1], "xmm0.u64[0]"), Meaning::Number);
     }
 
     /// Bytes that are compared are characters; wider numbers are not.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use profiledb::rows::ImageKind;
 
+use super::meaning::Meaning;
 use super::{Line, List, Listing, Listings, Profile, source_text};
 use crate::code::{Disassembler, Mode, Spacing};
 use crate::names::Names;
@@ -157,7 +158,8 @@ impl Listing {
             rest.push(String::new());
         }
         let address = format!("0x{:x}", line.address);
-        let mut profiles = line.profiles.iter();
+        let shown = |profile: &&Profile| options.raw || !profile.is_beside();
+        let mut profiles = line.profiles.iter().filter(shown);
         match profiles.next() {
             None => {
                 first.extend([String::new(), String::new(), String::new()]);
@@ -204,6 +206,17 @@ impl Line {
 }
 
 impl Profile {
+    /// Whether it is of bits that the instruction does not compute, or that another profile shows as
+    /// a number.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.meaning == Meaning::Beside
+    }
+
+    /// The parameter, by the name of what the instruction says that it is.
+    pub(crate) fn parameter(&self) -> &str {
+        self.meaning.name().unwrap_or(&self.values.parameter)
+    }
+
     /// A value as a person reads it: what the instruction says that it is, what it points to, or
     /// the number.
     pub(crate) fn text(&self, value: u64) -> String {
@@ -241,7 +254,10 @@ impl Profile {
             text,
             format!(
                 "{}{name}{}{from}{}: {shares}",
-                values.parameter,
+                match options.raw {
+                    true => &values.parameter,
+                    false => self.parameter(),
+                },
                 if values.live { "" } else { "?" },
                 values.base.words(),
             ),
