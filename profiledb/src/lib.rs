@@ -32,6 +32,7 @@ mod error;
 mod flush;
 #[cfg(feature = "database")]
 mod intern;
+mod list;
 #[cfg(feature = "database")]
 mod lists;
 #[cfg(feature = "database")]
@@ -71,6 +72,7 @@ pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 #[cfg(feature = "database")]
 pub use flush::{Flush, NewHotlist};
+pub use list::List;
 #[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use iced_x86::Instruction;
 use parameters::Parameter;
+use profiledb::bare_parameter;
 use profiledb::rows::ImageKind;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -26,7 +27,7 @@ use crate::render::{percent, rounded, whole};
 use crate::sources::{For, Sources};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
-use crate::variables::{Passed, Words};
+use crate::variables::{Passed, Returned, Words};
 use crate::view::{Base, Heat, Values, View};
 
 /// A worked example, for the help and the manual page.
@@ -208,23 +209,65 @@ impl Query for List {
 /// in the report about them, and no result of a function that is declared to have none or to leave
 /// it elsewhere: the rest is what happened to be in the registers.
 pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, Vec<Values>> {
-    let all = view.values(by_caller);
-    let entries: BTreeSet<usize> = all
-        .iter()
-        .filter(|values| values.is_argument() || values.vector_argument().is_some())
-        .map(|values| values.pc)
-        .collect();
-    let callees = Callees::new(view, &entries);
-    let without_result = |place| {
-        let returns = all.iter().filter(|values| values.result() == Some(place));
-        view.without_result(returns.map(|values| values.pc), place)
-    };
-    let integer = without_result(dwarf::Place::Integer);
-    let vector = without_result(dwarf::Place::Vector);
-    let returns = all.iter().filter(|values| values.result().is_some());
-    let returned = view.results(returns.map(|values| values.pc));
-    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
+    let signatures = Signatures::new(view);
     let mut unknown = BTreeSet::new();
+    let by_pc = profiles_with(view, by_caller, &signatures, &mut unknown);
+    view.notes.extend(not_known(unknown.len()));
+    by_pc
+}
+
+/// What functions take and return, of those asked for.
+struct Signatures {
+    callees: Callees,
+    /// PCs in functions that are declared to have no result there.
+    no_integer: BTreeSet<usize>,
+    no_vector: BTreeSet<usize>,
+    returned: BTreeMap<usize, Returned>,
+}
+
+impl Signatures {
+    fn new(view: &View<'_>) -> Signatures {
+        let mut entries = BTreeSet::new();
+        let (mut integer, mut vector) = (BTreeSet::new(), BTreeSet::new());
+        let rows = view.profile.hotlists.iter();
+        for row in rows.filter(|row| view.wants(row.pc)) {
+            let of = match bare_parameter(&row.parameter).parse() {
+                Ok(Parameter::Ret) => &mut integer,
+                Ok(Parameter::VectorRet) => &mut vector,
+                Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => {
+                    &mut entries
+                }
+                _ => continue,
+            };
+            of.insert(row.pc);
+        }
+        let without =
+            |pcs: &BTreeSet<usize>, place| view.without_result(pcs.iter().copied(), place);
+        Signatures {
+            callees: Callees::new(view, &entries),
+            no_integer: without(&integer, dwarf::Place::Integer),
+            no_vector: without(&vector, dwarf::Place::Vector),
+            returned: view.results(integer.union(&vector).copied()),
+        }
+    }
+}
+
+/// As [`profiles`], where what functions take and return is known. Entries of functions of which it
+/// is not known which arguments are live are added to `unknown`.
+fn profiles_with(
+    view: &View<'_>,
+    by_caller: bool,
+    signatures: &Signatures,
+    unknown: &mut BTreeSet<usize>,
+) -> BTreeMap<usize, Vec<Values>> {
+    let Signatures {
+        callees,
+        no_integer,
+        no_vector,
+        returned,
+    } = signatures;
+    let all = view.values(by_caller);
+    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     let key = |of: &Values, number| (of.pc, of.caller, of.base.is_of_executions(), number);
     let mut calls: BTreeMap<_, u64> = BTreeMap::new();
     for values in all.iter().filter(|values| values.is_argument()) {
@@ -234,8 +277,8 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
     }
     for mut values in all {
         let without = match values.result() {
-            Some(dwarf::Place::Integer) => integer.contains(&values.pc),
-            Some(dwarf::Place::Vector) => vector.contains(&values.pc),
+            Some(dwarf::Place::Integer) => no_integer.contains(&values.pc),
+            Some(dwarf::Place::Vector) => no_vector.contains(&values.pc),
             None => false,
         };
         if without {
@@ -288,7 +331,6 @@ pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, 
         }
         by_pc.entry(values.pc).or_default().push(view.told(values));
     }
-    view.notes.extend(not_known(unknown.len()));
     for profiles in by_pc.values_mut() {
         profiles.sort_by_cached_key(|of| {
             let rank = rank(&of.parameter);
@@ -334,47 +376,90 @@ fn source_text(place: &Place) -> Option<String> {
 }
 
 /// Functions with their instructions, of those that have any.
-pub(crate) fn listings(
+fn listings(
     view: &mut View<'_>,
     functions: &[FunctionId],
     by_caller: bool,
     sources: &mut Sources,
 ) -> Vec<Listing> {
-    let by_pc = profiles(view, by_caller);
-    let code: Vec<(FunctionId, Vec<listing::Line>)> = functions
-        .iter()
-        .map(|id| (*id, listing::lines(view, *id)))
-        .collect();
+    let mut all = Vec::new();
+    let mut take = |listing| {
+        all.push(listing);
+        true
+    };
+    each_listing(view, functions, by_caller, sources, &mut take);
+    all
+}
+
+/// Functions whose values are in memory at a time.
+const AT_A_TIME: usize = 32;
+
+/// Gives functions with their instructions, of those that have any, to `take` in their order, as
+/// long as that says so. The values of few functions at a time are in memory.
+pub(crate) fn each_listing(
+    view: &mut View<'_>,
+    functions: &[FunctionId],
+    by_caller: bool,
+    sources: &mut Sources,
+    take: &mut dyn FnMut(Listing) -> bool,
+) {
     // Debug information is opened once for each image.
-    let mut addresses: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for (id, lines) in &code {
+    let signatures = Signatures::new(view);
+    let mut addresses: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for id in functions {
         if let Some(function) = view.symbols.function(*id) {
             let of_image = addresses.entry(function.image).or_default();
-            of_image.extend(lines.iter().map(|line| line.address));
+            let lines = listing::lines(view, *id).into_iter();
+            of_image.extend(lines.map(|line| line.address));
         }
     }
-    let mut places: BTreeMap<(usize, u64), Place> = BTreeMap::new();
-    for (image, addresses) in addresses {
-        let addresses: Vec<u64> = addresses.into_iter().collect();
-        let found = view.symbols.places(image, &addresses).into_iter();
-        places.extend(addresses.iter().map(|at| (image, *at)).zip(found));
+    let mut places: BTreeMap<usize, (Vec<u64>, Vec<Place>)> = BTreeMap::new();
+    for (image, mut addresses) in addresses {
+        addresses.sort_unstable();
+        addresses.dedup();
+        let found = view.symbols.places(image, &addresses);
+        if found.iter().any(|place| *place != Place::default()) {
+            places.insert(image, (addresses, found));
+        }
     }
     let mut found = Found {
-        by_pc,
+        by_pc: BTreeMap::new(),
         places,
         sources,
     };
-    let code = code.into_iter();
-    code.filter_map(|(id, lines)| listing(view, id, &lines, &mut found))
-        .collect()
+    let mut unknown = BTreeSet::new();
+    'all: for some in functions.chunks(AT_A_TIME) {
+        let before = view.ask_for(Some(some.iter().copied().collect()));
+        found.by_pc = profiles_with(view, by_caller, &signatures, &mut unknown);
+        view.ask_for(before);
+        for id in some {
+            let lines = listing::lines(view, *id);
+            if let Some(listing) = listing(view, *id, &lines, &mut found)
+                && !take(listing)
+            {
+                break 'all;
+            }
+        }
+    }
+    view.notes.extend(not_known(unknown.len()));
 }
 
 /// What was found out for the listings of several functions.
 struct Found<'a> {
     by_pc: BTreeMap<usize, Vec<Values>>,
-    /// By image and address.
-    places: BTreeMap<(usize, u64), Place>,
+    /// Addresses of an image in their order, and the place of each; of images that tell any.
+    places: BTreeMap<usize, (Vec<u64>, Vec<Place>)>,
     sources: &'a mut Sources,
+}
+
+impl Found<'_> {
+    fn place(&self, image: usize, address: u64) -> Place {
+        let place = self.places.get(&image).and_then(|(addresses, places)| {
+            let index = addresses.binary_search(&address).ok()?;
+            places.get(index).cloned()
+        });
+        place.unwrap_or_default()
+    }
 }
 
 /// A function with its instructions, if there are any.
@@ -392,8 +477,7 @@ fn listing(
     let mut lines = Vec::with_capacity(code.len());
     let image = Path::new(view.image_path(function.image));
     for line in code {
-        let place = found.places.get(&(function.image, line.address));
-        let place = place.cloned().unwrap_or_default();
+        let place = found.place(function.image, line.address);
         let heat = line.pc.and_then(|pc| view.heat.get(pc).copied());
         let heat = heat.unwrap_or_default();
         sum.add(heat);
