@@ -379,7 +379,7 @@ impl<'p> View<'p> {
         self.each_value_told(false, place, test, take);
     }
 
-    /// Gives the values of the parameters that pass a test, at the PCs that have a place, to `take`.
+    /// Gives `take` the values of the parameters that pass a test, at the PCs that have a place.
     fn each_value_told(
         &self,
         by_caller: bool,

@@ -287,8 +287,8 @@ impl File<'_> {
         self.each(sql, |file, row| file.take_code(referred, row))
     }
 
-    /// Whether encodings of an image tell anything. Whoever asks where the time is needs no code, but
-    /// where nothing else tells whether a file is what was profiled.
+    /// Whether encodings of an image tell anything. Whoever asks where the time is needs no code,
+    /// but where nothing else tells whether a file is what was profiled.
     pub(super) fn needs_code(&self, image: &Image) -> bool {
         let tells = image.kind == ImageKind::File && image.build_id.is_none();
         tells || !self.filter.apart.is_bare()
