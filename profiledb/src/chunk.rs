@@ -6,7 +6,7 @@
 //! A blob is not trusted. Its checksum, lengths, counts, orders and numbers are checked; room is
 //! taken only for what can be in it.
 
-mod bytes;
+pub(crate) mod bytes;
 mod code;
 mod counts;
 mod head;
@@ -22,7 +22,7 @@ pub(crate) use counts::{
 pub(crate) use head::relabelled;
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
 pub(crate) use values::{
-    ListOf, Values, decode_some_values, decode_values, encode_values, has_double,
+    ListOf, decode_some_values, decode_values, each_list, encode_values, has_double,
 };
 
 /// What a blob is not as it should be in.

@@ -195,7 +195,7 @@ fn write(flush: &mut Flush<'_>, profile: &Profile, units: f64) -> Result<(), Err
             unknown: row.unknown,
             windows: row.windows,
             even: row.even,
-            list: row.list.clone(),
+            list: row.list.estimates(),
         })?;
     }
     for row in &profile.branches {

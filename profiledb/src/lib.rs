@@ -33,6 +33,8 @@ mod flush;
 #[cfg(feature = "database")]
 mod intern;
 #[cfg(feature = "database")]
+mod list;
+#[cfg(feature = "database")]
 mod lists;
 #[cfg(feature = "database")]
 mod log;
@@ -71,6 +73,8 @@ pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 pub use error::{Error, ReadError};
 #[cfg(feature = "database")]
 pub use flush::{Flush, NewHotlist};
+#[cfg(feature = "database")]
+pub use list::List;
 #[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]

@@ -12,7 +12,7 @@ use rusqlite::Row;
 use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
 use crate::read::{File, Place, Referred, Table};
-use crate::{Error, from_sql, open};
+use crate::{Error, List, from_sql, open};
 
 /// Whether the row is such as can be read again.
 pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
@@ -132,7 +132,7 @@ impl File<'_> {
                         tuples.push(tuple.map_err(failed)?.1);
                     }
                     let row = file.hotlist(id, place, parameter, row, tuples)?;
-                    file.builder.add_list(row);
+                    file.builder.add_list(&row);
                 }
                 return Ok(());
             }
@@ -146,7 +146,7 @@ impl File<'_> {
             }
             if let Some(place) = place {
                 let row = file.hotlist(id, place, parameter, row, tuples)?;
-                file.builder.add_list(row);
+                file.builder.add_list(&row);
             }
             Ok(())
         })?;
@@ -217,7 +217,7 @@ impl File<'_> {
             windows,
             even,
             time: place.flush_time,
-            list: Estimates::from(&list),
+            list: List::from(&Estimates::from(&list)),
         })
     }
 

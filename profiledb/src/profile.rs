@@ -9,7 +9,7 @@ use selection::{Kinds, Selection};
 
 use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
-use crate::{Error, Places, StackEnd, bare_parameter, read};
+use crate::{Error, List, Places, StackEnd, bare_parameter, read};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub struct HotlistRow {
     /// up, that of the first.
     pub time: (i64, i64),
     /// The values.
-    pub list: Estimates<u64>,
+    pub list: List,
 }
 
 /// Directions of a conditional branch.
@@ -505,12 +505,14 @@ fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Me
     let mut list = Sum::new(Sum::<u64>::MOST);
     let mut even = 0.0;
     let mut course = with_course.then(Course::new);
+    let mut values = Estimates::default();
     for Member { row, .. } in group {
-        list.add_estimates(&row.list, &mut coins);
+        row.list.unpack(&mut values);
+        list.add_estimates(&values, &mut coins);
         if let Some(course) = &mut course {
             let time = |time: i64| u64::try_from(time).unwrap_or(0);
             let time = (time(row.time.0), time(row.time.1));
-            course.add(&row.list, row.windows as f64, time);
+            course.add(&values, row.windows as f64, time);
         }
         even += row.even.unwrap_or(0.0) * row.list.events();
     }

@@ -1,5 +1,6 @@
 //! What to read: inputs, and the rows of them that were asked for.
 
+use std::cell::LazyCell;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,8 @@ pub(crate) fn everything(socket: &Path) -> Result<tempfile::NamedTempFile, Failu
 /// The rows asked for. Images are not among the filter's conditions: rows of other images still
 /// tell who called.
 pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failure> {
-    let now = Zoned::now();
+    // Which zone this is takes a look at all zones.
+    let now = LazyCell::new(Zoned::now);
     let time = |option: &str, text: &Option<String>| {
         let parsed = text.as_deref().map(|text| time::parse(text, &now));
         let refused = |error| Failure::Usage(format!("{option}: {error}"));

@@ -318,7 +318,10 @@ impl<'p> Symbols<'p> {
         let known = place.as_ref().and_then(kept::Place::read);
         if let Some(known) = &known
             && let Some(told) = known.all(addresses)
+            // By its content id alone a file is told to be what was profiled with its code.
+            && (image.build_id.is_some() || self.elf(index).is_some())
         {
+            self.forget(index);
             let table = self.stored(index);
             let found = addresses.iter().zip(told);
             return Looked {

@@ -366,22 +366,27 @@ impl<'p> View<'p> {
         by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
     ) -> Vec<Values> {
-        self.values_told(by_caller, place, |_| true)
+        let mut all = Vec::new();
+        self.each_value_told(by_caller, place, |_| true, &mut |values| all.push(values));
+        all
     }
 
-    /// As [`View::values`], of the parameters that pass a test, and not of executions.
-    pub(crate) fn values_of(&self, test: impl Fn(&str) -> bool) -> Vec<Values> {
+    /// As [`View::values`], of the parameters that pass a test, and not of executions; one by one,
+    /// since all of them take much memory.
+    pub(crate) fn each_value_of(&self, test: impl Fn(&str) -> bool, take: &mut dyn FnMut(Values)) {
         let test = |name: &str| bare_parameter(name) == name && test(name);
-        self.values_told(false, |pc| Some(pc).filter(|pc| self.wants(*pc)), test)
+        let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
+        self.each_value_told(false, place, test, take);
     }
 
-    /// The values of the parameters that pass a test, at the PCs that have a place.
-    fn values_told(
+    /// Gives `take` the values of the parameters that pass a test, at the PCs that have a place.
+    fn each_value_told(
         &self,
         by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
         test: impl Fn(&str) -> bool,
-    ) -> Vec<Values> {
+        take: &mut dyn FnMut(Values),
+    ) {
         // A stub is not who called: where a window began in one, that is not known. Many lists have
         // one call site, and whether a stub is there takes a look at its code.
         let in_stub: Vec<Cell<Option<bool>>> = match by_caller {
@@ -418,7 +423,7 @@ impl<'p> View<'p> {
                 self.few_values.set(self.few_values.get() || !is_enough);
                 is_enough
             })
-            .collect()
+            .for_each(take);
     }
 
     /// Finds out what the most frequent values point to.

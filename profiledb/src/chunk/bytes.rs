@@ -6,7 +6,7 @@ use super::Bad;
 const LONGEST: usize = 10;
 
 /// Appends `n`, seven bits a byte, the lowest first; all bytes but the last have the top bit.
-pub(super) fn put(bytes: &mut Vec<u8>, mut n: u64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         // The mask leaves what fits.
         bytes.push((n & 0x7f) as u8 | 0x80);
@@ -16,22 +16,22 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut n: u64) {
 }
 
 /// How many bytes [`put`] appends.
-pub(super) fn length(n: u64) -> u32 {
+pub(crate) fn length(n: u64) -> u32 {
     (64 - (n | 1).leading_zeros()).div_ceil(7)
 }
 
 /// A signed number such that small ones of either sign are small.
-pub(super) const fn folded(n: i64) -> u64 {
+pub(crate) const fn folded(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()
 }
 
 /// What [`folded`] was given.
-pub(super) const fn unfolded(n: u64) -> i64 {
+pub(crate) const fn unfolded(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -((n & 1).cast_signed())
 }
 
 /// Appends a number from 0 on, exactly: a whole one as twice itself, another as 1 and its bits.
-pub(super) fn put_real(bytes: &mut Vec<u8>, x: f64) {
+pub(crate) fn put_real(bytes: &mut Vec<u8>, x: f64) {
     match whole(x) {
         Some(n) => put(bytes, n << 1),
         None => {
@@ -42,7 +42,7 @@ pub(super) fn put_real(bytes: &mut Vec<u8>, x: f64) {
 }
 
 /// As [`put_real`], but 24 bits are kept of a number that is not whole.
-pub(super) fn put_rough(bytes: &mut Vec<u8>, x: f64) {
+pub(crate) fn put_rough(bytes: &mut Vec<u8>, x: f64) {
     match whole(x) {
         Some(n) => put(bytes, n << 1),
         None => {
@@ -60,22 +60,22 @@ fn whole(x: f64) -> Option<u64> {
 
 /// A column being read. What is not there is an error, never a zero.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'b> {
+pub(crate) struct Reader<'b> {
     bytes: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    pub(super) fn new(bytes: &'b [u8]) -> Self {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
         Self { bytes }
     }
 
     /// Bytes that are left.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.bytes.len()
     }
 
     /// The next `count` bytes.
-    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Bad> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'b [u8], Bad> {
         let (taken, rest) = self
             .bytes
             .split_at_checked(count)
@@ -85,18 +85,18 @@ impl<'b> Reader<'b> {
     }
 
     /// The next `N` bytes.
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
         let (taken, rest) = self.bytes.split_first_chunk().ok_or(Bad("is too short"))?;
         self.bytes = rest;
         Ok(*taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Bad> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Bad> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// What [`put`] appended.
-    pub(super) fn number(&mut self) -> Result<u64, Bad> {
+    pub(crate) fn number(&mut self) -> Result<u64, Bad> {
         let mut n = 0;
         for place in 0..LONGEST {
             let byte = self.byte()?;
@@ -114,7 +114,7 @@ impl<'b> Reader<'b> {
 
     /// A number of things of at least one byte each in a column of `room` bytes: no more can be
     /// meant.
-    pub(super) fn count(&mut self, room: usize) -> Result<usize, Bad> {
+    pub(crate) fn count(&mut self, room: usize) -> Result<usize, Bad> {
         let count = usize::try_from(self.number()?).ok();
         count
             .filter(|count| *count <= room)
@@ -122,12 +122,12 @@ impl<'b> Reader<'b> {
     }
 
     /// What [`put`] appended of a folded number.
-    pub(super) fn signed(&mut self) -> Result<i64, Bad> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Bad> {
         self.number().map(unfolded)
     }
 
     /// What [`put_real`] appended.
-    pub(super) fn real(&mut self) -> Result<f64, Bad> {
+    pub(crate) fn real(&mut self) -> Result<f64, Bad> {
         match self.number()? {
             1 => positive(f64::from_le_bytes(self.array()?)),
             n => halved(n),
@@ -135,7 +135,7 @@ impl<'b> Reader<'b> {
     }
 
     /// What [`put_rough`] appended.
-    pub(super) fn rough(&mut self) -> Result<f64, Bad> {
+    pub(crate) fn rough(&mut self) -> Result<f64, Bad> {
         match self.number()? {
             1 => positive(f64::from(f32::from_le_bytes(self.array()?))),
             n => halved(n),
@@ -143,7 +143,7 @@ impl<'b> Reader<'b> {
     }
 
     /// Everything has been read.
-    pub(super) fn end(self) -> Result<(), Bad> {
+    pub(crate) fn end(self) -> Result<(), Bad> {
         match self.bytes {
             [] => Ok(()),
             _ => Err(Bad("has more than its rows need")),

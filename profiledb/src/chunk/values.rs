@@ -317,8 +317,27 @@ pub(crate) fn decode_some_values(
     place: Place,
     is_keyed: bool,
     blob: &[u8],
-    mut wants: impl FnMut(At, i64) -> bool,
+    wants: impl FnMut(At, i64) -> bool,
 ) -> Result<Values, Bad> {
+    let mut rows: Vec<ListOf> = Vec::new();
+    let tau = each_list(place, is_keyed, blob, wants, |row, _| {
+        rows.push(ListOf {
+            list: std::mem::take(&mut row.list),
+            ..*row
+        });
+    })?;
+    Ok(Values { tau, rows })
+}
+
+/// Unpacks the lists that pass a test of their place and their parameter, and gives each with
+/// [`Values::tau`] to `take`; tau once more. One list at a time has room.
+pub(crate) fn each_list(
+    place: Place,
+    is_keyed: bool,
+    blob: &[u8],
+    mut wants: impl FnMut(At, i64) -> bool,
+    mut take: impl FnMut(&mut ListOf, f64),
+) -> Result<f64, Bad> {
     let unpacked = unpack(blob)?;
     let [
         runs,
@@ -355,7 +374,8 @@ pub(crate) fn decode_some_values(
         last: None,
     };
     let mut runs = runs;
-    let mut rows: Vec<ListOf> = Vec::new();
+    let tau = unpacked.ids.tau;
+    let mut room = Vec::new();
     let mut left = unpacked.rows;
     for process in 0..unpacked.ids.processes.len() {
         let mut offset = 0;
@@ -367,7 +387,11 @@ pub(crate) fn decode_some_values(
             }
             let shape = decoder.shape()?;
             match wants((at.process, at.address, at.caller), at.parameter) {
-                true => rows.push(decoder.row(at, shape)?),
+                true => {
+                    let mut row = decoder.row(at, shape, std::mem::take(&mut room))?;
+                    take(&mut row, tau);
+                    room = std::mem::take(&mut row.list.tuples);
+                }
                 false => decoder.pass_over(shape)?,
             }
         }
@@ -392,8 +416,7 @@ pub(crate) fn decode_some_values(
     ] {
         column.end()?;
     }
-    let tau = unpacked.ids.tau;
-    Ok(Values { tau, rows })
+    Ok(tau)
 }
 
 struct Decoder<'b> {
@@ -497,7 +520,13 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn row(&mut self, at: AtOfList, shape: Shape) -> Result<ListOf, Bad> {
+    /// A list; its values have the room of `values`.
+    fn row(
+        &mut self,
+        at: AtOfList,
+        shape: Shape,
+        mut values: Vec<Estimate<u64>>,
+    ) -> Result<ListOf, Bad> {
         let Shape {
             tuples,
             is_counted,
@@ -518,12 +547,14 @@ impl Decoder<'_> {
             PAIRS_OWN => Some((self.pairs.rough()?, self.pairs.rough()?)),
             _ => None,
         };
+        values.clear();
+        // More than are there cannot be asked for.
+        values.reserve(tuples.min(self.places.left()));
         let mut list = Estimates {
             events: 0.0,
             threshold: 1.0,
             pairs: own_pairs,
-            // More than are there cannot be asked for.
-            tuples: Vec::with_capacity(tuples.min(self.places.left())),
+            tuples: values,
         };
         for _ in 0..tuples {
             let tuple = self.tuple(is_counted, pairs_kind)?;
@@ -635,8 +666,17 @@ pub(crate) fn has_double(tuples: &[Estimate<u64>]) -> bool {
     if let [] | [_] = tuples {
         return false;
     }
-    if let [one, other] = tuples {
-        return one.value == other.value;
+    // Few are compared one by one: most lists have few, and there are many lists.
+    const FEW: usize = 8;
+    if tuples.len() <= FEW {
+        let mut rest = tuples;
+        while let Some((one, others)) = rest.split_first() {
+            if others.iter().any(|other| other.value == one.value) {
+                return true;
+            }
+            rest = others;
+        }
+        return false;
     }
     let mut values: Vec<u64> = tuples.iter().map(|tuple| tuple.value).collect();
     values.sort_unstable();

@@ -61,17 +61,25 @@ impl File<'_> {
         Ok(Some(ids))
     }
 
-    /// The ids of the rows with encodings of the places asked for; `None`: all may have some.
+    /// The ids of the rows with encodings that the question needs; `None`: all may have some.
     pub(super) fn asked_code(&self, referred: &Referred) -> Result<Option<Vec<i64>>, Error> {
-        if self.filter.places.is_none() {
-            return Ok(None);
-        }
+        let buckets: Vec<(i64, i64, i64)> = match &self.filter.places {
+            Some(_) => self.buckets(referred, code_bucket_of),
+            // Of few images some is needed, and mostly of none.
+            None if self.filter.apart.is_bare() => {
+                let images = referred.images.iter();
+                let images = images
+                    .filter(|(_, image)| image.index.is_some() && self.needs_code(&image.row));
+                images.map(|(id, _)| (*id, i64::MIN, i64::MAX)).collect()
+            }
+            None => return Ok(None),
+        };
         let failed = |e| Error::sqlite(self.path, e);
         let sql = "SELECT id FROM code INDEXED BY code_place
                    WHERE image = ?1 AND bucket BETWEEN ?2 AND ?3";
         let mut statement = self.conn.prepare(sql).map_err(failed)?;
         let mut ids: Vec<i64> = Vec::new();
-        for (image, first, last) in self.buckets(referred, code_bucket_of) {
+        for (image, first, last) in buckets {
             let found = statement
                 .query_map(params![image, first, last], |row| row.get(0))
                 .map_err(failed)?;
@@ -98,14 +106,32 @@ impl File<'_> {
         buckets
     }
 
-    /// Gives the chunk of an id to `take`.
-    pub(super) fn read_chunk_of(
+    /// Gives the chunks of all ids from `first` to `last` to `take`.
+    pub(super) fn read_chunks_of(
         &mut self,
-        id: i64,
-        take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Error>,
+        first: i64,
+        last: i64,
+        mut take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let sql = "SELECT id, flush, kind, image, bucket, subject, data FROM chunk WHERE id = ?1";
-        self.each_of("chunk", sql, &[id], take)
+        let (conn, path) = (self.conn, self.path);
+        let failed = |e| Error::sqlite(path, e);
+        let sql = "SELECT id, flush, kind, image, bucket, subject, data
+                   FROM chunk NOT INDEXED WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query([first, last]).map_err(failed)?;
+        let mut next = first;
+        while let Some(row) = rows.next().map_err(failed)? {
+            if self.get::<i64>(row, 0)? != next {
+                return Err(self.dangling("chunk", next));
+            }
+            next += 1;
+            self.charge_row()?;
+            take(self, row)?;
+        }
+        match next > last {
+            true => Ok(()),
+            false => Err(self.dangling("chunk", next)),
+        }
     }
 
     /// Gives the rows with encodings of these ids to `take`.

@@ -39,7 +39,35 @@ pub(crate) struct Builder {
     /// The rows of interrupts that others are added to.
     rows: HashMap<Interrupted, usize>,
     /// Instructions of lists that were left out, by image.
-    passed_over: HashMap<usize, HashSet<u64>>,
+    passed_over: HashMap<usize, Addresses>,
+}
+
+/// Addresses that are met again and again.
+#[derive(Default)]
+struct Addresses {
+    /// Some of them are there more than once.
+    all: Vec<u64>,
+    /// How many there were when each was there once.
+    distinct: usize,
+}
+
+impl Addresses {
+    /// As many are left as they came.
+    const FEW: usize = 16 << 10;
+
+    fn add(&mut self, address: u64) {
+        self.all.push(address);
+        if self.all.len() > 2 * self.distinct.max(Self::FEW) {
+            self.settle();
+        }
+    }
+
+    /// Has each of them once, in order.
+    fn settle(&mut self) {
+        self.all.sort_unstable();
+        self.all.dedup();
+        self.distinct = self.all.len();
+    }
 }
 
 /// What interrupts are added up by: see [`Apart`].
@@ -92,11 +120,11 @@ impl Builder {
     }
 
     /// Adds a list.
-    pub(crate) fn add_list(&mut self, row: HotlistRow) {
+    pub(crate) fn add_list(&mut self, row: &HotlistRow) {
         let lists = &mut self.profile.hotlists;
         match &mut self.sums {
             Some(sums) => sums.add(lists, row),
-            None => lists.push(row),
+            None => lists.push(row.clone()),
         }
     }
 
@@ -108,7 +136,7 @@ impl Builder {
 
     /// Notes that there is a list at an instruction, which is left out.
     pub(super) fn pass_over(&mut self, image: usize, address: u64) {
-        self.passed_over.entry(image).or_default().insert(address);
+        self.passed_over.entry(image).or_default().add(address);
     }
 
     /// The image of a PC of the profile.
@@ -250,7 +278,7 @@ impl Builder {
         for mut row in more.hotlists {
             (row.process, row.subject) = (process(row.process), subject(row.subject));
             (row.pc, row.caller) = (pc(row.pc), row.caller.map(pc));
-            self.add_list(row);
+            self.add_list(&row);
         }
         let branches = more.branches.into_iter().map(|mut row| {
             (row.process, row.subject) = (process(row.process), subject(row.subject));
@@ -278,7 +306,9 @@ impl Builder {
         self.profile.stacks.extend(stacks);
         for (of, addresses) in other.passed_over {
             let known = self.passed_over.entry(image(of)).or_default();
-            known.extend(addresses);
+            for address in addresses.all {
+                known.add(address);
+            }
         }
         let regions = more.regions.into_iter();
         let regions = regions.map(|region| region.with_image(&mut |index| image(index)));
@@ -332,10 +362,11 @@ impl Builder {
             .collect();
         profile.passed_over = vec![Vec::new(); profile.images.len()];
         for (image, mut addresses) in self.passed_over {
+            addresses.settle();
+            let mut addresses = addresses.all;
             addresses.retain(|address| !self.pcs.contains_key(&(image, *address)));
             if let Some(of_image) = profile.passed_over.get_mut(image) {
-                of_image.extend(addresses);
-                of_image.sort_unstable();
+                *of_image = addresses;
             }
         }
         stacks::add_up(&mut profile.stacks, self.by_flush);

@@ -14,7 +14,7 @@ use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
 use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
-use crate::rows::ImageKind;
+use crate::rows::{Image, ImageKind};
 
 /// Where the rows of a chunk belong.
 pub(super) struct Chunk {
@@ -49,13 +49,16 @@ impl Chunk {
 }
 
 /// Bytes of chunks that are unpacked at a time, and how many of these at most.
-const SOME_BYTES: usize = 64 << 10;
-const SOME: usize = 64;
+const SOME_BYTES: usize = 128 << 10;
+const SOME: usize = 512;
+
+/// Chunks that are fetched by one question, at most.
+const IN_A_ROW: i64 = 16;
 
 /// The chunks that are still to be read.
 enum Rest {
     /// Those of these ids.
-    Asked(std::vec::IntoIter<i64>),
+    Asked(std::iter::Peekable<std::vec::IntoIter<i64>>),
     /// Those behind this one; `None`: all.
     Behind(Option<i64>),
     Nothing,
@@ -67,7 +70,7 @@ impl File<'_> {
         self.builder.packed = true;
         let parameters = self.read_parameters()?;
         let mut rest = match self.asked_chunks(referred)? {
-            Some(ids) => Rest::Asked(ids.into_iter()),
+            Some(ids) => Rest::Asked(ids.into_iter().peekable()),
             None => Rest::Behind(None),
         };
         let packed = self.some_chunks(referred, &mut rest)?;
@@ -133,8 +136,15 @@ impl File<'_> {
             };
             match rest {
                 Rest::Asked(ids) => match ids.next() {
-                    Some(id) => {
-                        self.read_chunk_of(id, |file, row| take(file, row).map(drop))?;
+                    Some(first) => {
+                        // Those of one flush and kind mostly lie behind each other.
+                        let mut last = first;
+                        while last - first < IN_A_ROW
+                            && let Some(id) = ids.next_if(|id| last.checked_add(1) == Some(*id))
+                        {
+                            last = id;
+                        }
+                        self.read_chunks_of(first, last, |file, row| take(file, row).map(drop))?;
                     }
                     None => *rest = Rest::Nothing,
                 },
@@ -277,6 +287,13 @@ impl File<'_> {
         self.each(sql, |file, row| file.take_code(referred, row))
     }
 
+    /// Whether encodings of an image tell anything. Whoever asks where the time is needs no code,
+    /// but where nothing else tells whether a file is what was profiled.
+    pub(super) fn needs_code(&self, image: &Image) -> bool {
+        let tells = image.kind == ImageKind::File && image.build_id.is_none();
+        tells || !self.filter.apart.is_bare()
+    }
+
     fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {
         let id: i64 = self.get(row, 0)?;
         let image: i64 = self.get(row, 1)?;
@@ -286,10 +303,7 @@ impl File<'_> {
         let Some(index) = *index else {
             return Ok(());
         };
-        // Whoever asks where the time is needs no code, but where nothing else tells whether a file
-        // is what was profiled.
-        let is_needed = known.kind == ImageKind::File && known.build_id.is_none();
-        if self.filter.apart.is_bare() && !is_needed {
+        if !self.needs_code(known) {
             return Ok(());
         }
         let ranges = referred.ranges(image);

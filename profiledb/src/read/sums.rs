@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use hotlist::{Estimate, Estimates};
+use hotlist::Estimate;
 
+use crate::List;
 use crate::profile::HotlistRow;
 
 /// The rows that lists are added to.
@@ -12,6 +13,8 @@ use crate::profile::HotlistRow;
 pub(super) struct Sums {
     rows: HashMap<Key, Row>,
     parameters: HashMap<Arc<str>, u32>,
+    /// Values that are being joined.
+    room: Vec<Estimate<u64>>,
 }
 
 /// PC, call site from 1 on (0: none), and parameter. There are many of these: they are small.
@@ -29,9 +32,9 @@ const FEW: u32 = 8;
 
 impl Sums {
     /// Adds a list to the one of its PC, call site and parameter.
-    pub(super) fn add(&mut self, rows: &mut Vec<HotlistRow>, row: HotlistRow) {
-        let Some((key, next)) = self.key(&row).zip(u32::try_from(rows.len()).ok()) else {
-            rows.push(row);
+    pub(super) fn add(&mut self, rows: &mut Vec<HotlistRow>, row: &HotlistRow) {
+        let Some((key, next)) = self.key(row).zip(u32::try_from(rows.len()).ok()) else {
+            rows.push(row.clone());
             return;
         };
         let known = self.rows.entry(key).or_insert(Row {
@@ -39,13 +42,13 @@ impl Sums {
             distinct: FEW,
         });
         let Some(sum) = rows.get_mut(known.index as usize) else {
-            rows.push(row);
+            rows.push(row.clone());
             return;
         };
         add(sum, row);
         if sum.list.len() as u64 > 2 * u64::from(known.distinct) {
-            join_equal(&mut sum.list.tuples);
-            known.distinct = u32::try_from(sum.list.len()).unwrap_or(u32::MAX).max(FEW);
+            join_equal(&mut sum.list, &mut self.room);
+            known.distinct = sum.list.count.max(FEW);
         }
     }
 
@@ -64,10 +67,10 @@ impl Sums {
     }
 
     /// Has every row have each of its values once.
-    pub(super) fn finish(self, rows: &mut [HotlistRow]) {
+    pub(super) fn finish(mut self, rows: &mut [HotlistRow]) {
         for row in self.rows.into_values() {
             if let Some(sum) = rows.get_mut(row.index as usize) {
-                join_equal(&mut sum.list.tuples);
+                join_equal(&mut sum.list, &mut self.room);
                 sum.list.tuples.shrink_to_fit();
             }
         }
@@ -75,51 +78,45 @@ impl Sums {
 }
 
 /// Adds one list to another, as [`hotlist::Sum`] does; values of both are there twice.
-fn add(sum: &mut HotlistRow, row: HotlistRow) {
+fn add(sum: &mut HotlistRow, row: &HotlistRow) {
     let evenness = |row: &HotlistRow| row.even.map(|even| even * row.list.events);
-    let even = match (evenness(sum), evenness(&row)) {
+    let even = match (evenness(sum), evenness(row)) {
         (None, None) => None,
         (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
     };
     sum.reached += row.reached;
     sum.unknown += row.unknown;
     sum.windows = sum.windows.saturating_add(row.windows);
-    let Estimates {
-        events,
-        threshold,
-        pairs,
-        tuples,
-    } = row.list;
+    let more = &row.list;
     let list = &mut sum.list;
-    if !tuples.is_empty() {
+    if !more.is_empty() {
         list.threshold = match list.is_empty() {
-            true => threshold,
-            false => list.threshold.max(threshold),
+            true => more.threshold,
+            false => list.threshold.max(more.threshold),
         };
     }
-    list.pairs = match (list.pairs, pairs) {
+    list.pairs = match (list.pairs, more.pairs) {
         (Some((within, across)), Some(more)) => Some((within + more.0, across + more.1)),
         // A list without events tells nothing and asks for nothing.
-        (known, _) if events == 0.0 => known,
+        (known, _) if more.events == 0.0 => known,
         (_, more) if list.events == 0.0 => more,
         _ => None,
     };
-    list.events += events;
-    let free = list.tuples.capacity() - list.tuples.len();
-    if free < tuples.len() {
-        // All lists together take most of the memory that there is.
-        list.tuples
-            .reserve_exact(tuples.len() + list.tuples.len() / 4);
-    }
-    list.tuples.extend(tuples);
+    list.events += more.events;
+    list.append(more);
     sum.even = even.map(|even| even / list.events.max(f64::MIN_POSITIVE));
 }
 
-/// Makes one of each value's estimates.
-fn join_equal(tuples: &mut Vec<Estimate<u64>>) {
+/// Makes one of each value's estimates. `room` is what they are joined in.
+fn join_equal(list: &mut List, room: &mut Vec<Estimate<u64>>) {
+    if list.count < 2 {
+        return;
+    }
+    room.clear();
+    room.extend(list.tuples());
     // Those of a value stay in their order.
-    tuples.sort_by_key(|tuple| tuple.value);
-    tuples.dedup_by(|more, sum| {
+    room.sort_by_key(|tuple| tuple.value);
+    room.dedup_by(|more, sum| {
         let is_same = more.value == sum.value;
         if is_same {
             sum.estimate += more.estimate;
@@ -131,11 +128,12 @@ fn join_equal(tuples: &mut Vec<Estimate<u64>>) {
         }
         is_same
     });
+    list.set_tuples(room);
 }
 
 #[cfg(test)]
 mod tests {
-    use hotlist::{Config, Generator, Hotlist, Sum};
+    use hotlist::{Config, Estimates, Generator, Hotlist, Sum};
 
     use super::*;
 
@@ -168,14 +166,14 @@ mod tests {
                 windows: events,
                 even: (flush % 5 > 0).then_some(0.5),
                 time: (0, 1),
-                list: Estimates::from(&list),
+                list: List::from(&Estimates::from(&list)),
             });
         }
         for row in lists {
             if row.caller.is_some() {
-                one_by_one.add_estimates(&row.list, &mut coins);
+                one_by_one.add_estimates(&row.list.estimates(), &mut coins);
             }
-            sums.add(&mut rows, row);
+            sums.add(&mut rows, &row);
         }
         sums.finish(&mut rows);
         let [summed, other] = rows.as_slice() else {
@@ -183,7 +181,7 @@ mod tests {
         };
         assert_eq!((summed.caller, other.caller), (Some(9), None));
         let mut again = Sum::new(Sum::<u64>::MOST);
-        again.add_estimates(&summed.list, &mut coins);
+        again.add_estimates(&summed.list.estimates(), &mut coins);
         assert_eq!(summed.list.len(), one_by_one.len());
         assert_eq!(again.events(), one_by_one.events());
         assert_eq!(again.threshold(), one_by_one.threshold());

@@ -8,10 +8,10 @@ use super::builder::push;
 use super::chunks::{Chunk, Parameter};
 use super::file::File;
 use super::referred::Referred;
-use super::unpacked::{Rows, Unpacked};
-use crate::Error;
+use super::unpacked::{PackedList, Rows, Unpacked};
 use crate::chunk::{Bad, CyclesOf};
 use crate::profile::{Apart, BranchRow, CallRow, CyclesRow, HotlistRow};
+use crate::{Error, List};
 
 /// Bytes of memory that a row takes, about, without its values.
 pub(super) const ROW: usize = 160;
@@ -61,20 +61,32 @@ impl File<'_> {
                 }
             }
             Rows::Lists {
-                values,
+                lists,
+                tuples,
                 passed_over,
             } => {
+                let mut last = None;
                 for (process, address) in passed_over {
-                    let process = referred.processes.get(&process);
-                    let takes = |pid| self.filter.takes_pid(pid);
-                    if process.is_some_and(|known| takes(known.row.process.pid)) {
+                    let takes = match last {
+                        Some((known, takes)) if known == process => takes,
+                        _ => {
+                            let known = referred.processes.get(&process);
+                            known.is_some_and(|known| self.filter.takes_pid(known.row.process.pid))
+                        }
+                    };
+                    last = Some((process, takes));
+                    if takes {
                         let image = self.image_of_chunk(referred, chunk)?;
                         self.builder.pass_over(image, address);
                     }
                 }
-                let tuples: usize = values.rows.iter().map(|row| row.list.len()).sum();
-                self.charge_unpacked(values.rows.len() * ROW + tuples * VALUE)?;
-                for mut row in values.rows {
+                let values: usize = lists.iter().map(|list| list.count as usize).sum();
+                self.charge_unpacked(lists.len() * ROW + values * VALUE)?;
+                let mut list = List::default();
+                let mut begin = 0;
+                for PackedList { row, count, end } in lists {
+                    let of_row = tuples.get(begin..end).unwrap_or_default();
+                    begin = end;
                     let at = (row.process, row.address, row.caller);
                     let Some(Parameter {
                         name: parameter, ..
@@ -83,7 +95,12 @@ impl File<'_> {
                         return Err(self.dangling("parameter", row.parameter));
                     };
                     if let Some((process, subject, pc, caller)) = self.at(referred, chunk, at)? {
-                        row.weigh(values.tau);
+                        list.events = row.list.events;
+                        list.threshold = row.list.threshold;
+                        list.pairs = row.list.pairs;
+                        list.count = count;
+                        list.tuples.clear();
+                        list.tuples.extend_from_slice(of_row);
                         let row = HotlistRow {
                             process,
                             subject,
@@ -95,9 +112,10 @@ impl File<'_> {
                             windows: row.windows,
                             even: row.even,
                             time: chunk.place.time,
-                            list: row.list,
+                            list,
                         };
-                        self.builder.add_list(row);
+                        self.builder.add_list(&row);
+                        list = row.list;
                     }
                 }
             }

@@ -1,12 +1,14 @@
 //! Unpacking chunks beside what reads them: no database, and nothing of the profile.
 
 use foldhash::HashMap;
+use hotlist::Estimates;
 
 use super::chunks::{Chunk, Parameter};
 use crate::chunk::{
-    Bad, BranchOf, CallOf, CyclesOf, Kind, StackOf, Values, decode_branches, decode_calls,
-    decode_cycles, decode_some_values, decode_stacks,
+    At, Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, StackOf, decode_branches, decode_calls,
+    decode_cycles, decode_stacks, each_list,
 };
+use crate::list::put_tuple;
 
 /// A chunk as its file has it.
 pub(super) struct Packed {
@@ -19,13 +21,26 @@ pub(super) struct Packed {
 pub(super) enum Rows {
     Cycles(Vec<CyclesOf>),
     Lists {
-        values: Values,
+        lists: Vec<PackedList>,
+        /// The values of all of these, one list's behind the other's.
+        tuples: Vec<u8>,
         /// Process and address of lists that the question is not about.
         passed_over: Vec<(i64, u64)>,
     },
     Branches(Vec<BranchOf>),
     Calls(Vec<CallOf>),
     Stacks(Vec<StackOf>),
+}
+
+/// A list with what it stands for. Its values lie apart: lists that one thread makes and another
+/// frees have both wait for each other.
+pub(super) struct PackedList {
+    /// All but the values.
+    pub(super) row: ListOf,
+    /// How many there are.
+    pub(super) count: u32,
+    /// Where they end.
+    pub(super) end: usize,
 }
 
 /// A chunk whose rows are known, or what is wrong with it.
@@ -58,7 +73,8 @@ fn lists(
     parameters: &HashMap<i64, Parameter>,
 ) -> Result<Rows, Bad> {
     let mut passed_over = Vec::new();
-    let values = decode_some_values(chunk.place, is_keyed, data, |(process, address, _), id| {
+    let (mut lists, mut tuples) = (Vec::new(), Vec::new());
+    let wants = |(process, address, _): At, id: i64| {
         if !chunk.wants(address) {
             return false;
         }
@@ -70,9 +86,26 @@ fn lists(
             passed_over.push((process, address));
         }
         false
-    })?;
+    };
+    let take = |row: &mut ListOf, tau: f64| {
+        row.weigh(tau);
+        for tuple in &row.list.tuples {
+            put_tuple(&mut tuples, tuple);
+        }
+        let list = Estimates {
+            tuples: Vec::new(),
+            ..row.list
+        };
+        lists.push(PackedList {
+            count: u32::try_from(row.list.tuples.len()).unwrap_or(u32::MAX),
+            end: tuples.len(),
+            row: ListOf { list, ..*row },
+        });
+    };
+    each_list(chunk.place, is_keyed, data, wants, take)?;
     Ok(Rows::Lists {
-        values,
+        lists,
+        tuples,
         passed_over,
     })
 }

@@ -93,7 +93,7 @@ fn round_trip_of(config: &Config) -> Outcome {
         row.caller.map(|caller| profile.pcs[caller].address),
         Some(0x2000)
     );
-    same(&row.list, &Estimates::from(&written));
+    same(&row.list.estimates(), &Estimates::from(&written));
     let row = &profile.hotlists[0];
     assert_eq!((row.reached, row.unknown, row.list.len()), (3.0, 3.0, 0));
     Ok(())
@@ -315,7 +315,10 @@ fn schema_before() -> Outcome {
     writer.close()?;
     let profile = load(&path)?;
     assert_eq!(profile.hotlists.len(), 2);
-    same(&profile.hotlists[1].list, &Estimates::from(&written));
+    same(
+        &profile.hotlists[1].list.estimates(),
+        &Estimates::from(&written),
+    );
     Ok(())
 }
 
@@ -496,7 +499,7 @@ fn budget() -> Outcome {
         assert_eq!(often.count() as u64, LISTS / 50);
         let found = [
             rows.iter().map(|row| row.reached).sum::<f64>(),
-            rows.iter().map(|row| sevens(&row.list)).sum(),
+            rows.iter().map(|row| sevens(&row.list.estimates())).sum(),
         ];
         for (index, found) in found.into_iter().enumerate() {
             sums[index] += found;

@@ -129,15 +129,21 @@ pub(super) fn listings(
     let mut taken = 0;
     let mut all = Vec::new();
     let mut of_listings = Sources::new(For::Reader);
-    for listing in list::listings(view, functions, false, &mut of_listings) {
+    let mut failed = None;
+    let mut take = |listing: Listing| {
         let code = code(&listing, with_source.then_some(&mut sources));
-        taken += serde_json::to_string(&code)?.len();
-        if taken > room {
-            break;
+        match serde_json::to_string(&code) {
+            Ok(text) => taken += text.len(),
+            Err(error) => failed = Some(error),
         }
-        all.push(code);
-    }
-    Ok(all)
+        let has_room = taken <= room && failed.is_none();
+        if has_room {
+            all.push(code);
+        }
+        has_room
+    };
+    list::each_listing(view, functions, false, &mut of_listings, &mut take);
+    failed.map_or(Ok(all), Err)
 }
 
 fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {

@@ -174,9 +174,12 @@ impl Query for Blks {
 /// All runs, the hottest first.
 fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    for values in view.values_of(is_destination) {
+    view.each_value_of(is_destination, &mut |mut values| {
+        // The most frequent one alone is looked at.
+        values.shares.truncate(1);
+        values.shares.shrink_to_fit();
         by_pc.entry(values.pc).or_default().push(values);
-    }
+    });
     let functions: BTreeSet<usize> = by_pc
         .keys()
         .filter_map(|pc| view.symbols.function_of(*pc))

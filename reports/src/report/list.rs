@@ -2,22 +2,22 @@
 
 mod json;
 mod meaning;
+mod profiles;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use iced_x86::Instruction;
-use parameters::Parameter;
 use profiledb::rows::ImageKind;
 
 use self::meaning::{Meaning, compared, meaning};
+pub(super) use self::profiles::profiles;
+use self::profiles::{Signatures, profiles_with};
 use super::{JsonSite, nothing};
 use crate::args::{Common, OneFunction};
-use crate::callee::{Callees, not_known};
+use crate::callee::not_known;
 use crate::code::{Mode, direct_target};
-use crate::convention::Convention;
-use crate::dwarf;
 use crate::failure::Failure;
 use crate::listing;
 use crate::query::{Answer, Needs, Query};
@@ -25,7 +25,7 @@ use crate::render::percent;
 use crate::sources::{For, Sources};
 use crate::symbolize::Place;
 use crate::symbols::FunctionId;
-use crate::variables::{Passed, Words};
+use crate::variables::Words;
 use crate::view::{Heat, Values, View};
 
 /// A worked example, for the help and the manual page.
@@ -165,113 +165,6 @@ impl Query for List {
     }
 }
 
-/// The value profiles of each PC. Of a function's arguments only the live ones, as
-/// in the report about them, and no result of a function that is declared to have none or to leave
-/// it elsewhere: the rest is what happened to be in the registers.
-pub(super) fn profiles(view: &mut View<'_>, by_caller: bool) -> BTreeMap<usize, Vec<Values>> {
-    let all = view.values(by_caller);
-    let entries: BTreeSet<usize> = all
-        .iter()
-        .filter(|values| values.is_argument() || values.vector_argument().is_some())
-        .map(|values| values.pc)
-        .collect();
-    let callees = Callees::new(view, &entries);
-    let without_result = |place| {
-        let returns = all.iter().filter(|values| values.result() == Some(place));
-        view.without_result(returns.map(|values| values.pc), place)
-    };
-    let integer = without_result(dwarf::Place::Integer);
-    let vector = without_result(dwarf::Place::Vector);
-    let returns = all.iter().filter(|values| values.result().is_some());
-    let returned = view.results(returns.map(|values| values.pc));
-    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    let mut unknown = BTreeSet::new();
-    let key = |of: &Values, number| (of.pc, of.caller, of.base.is_of_executions(), number);
-    let mut calls: BTreeMap<_, u64> = BTreeMap::new();
-    for values in all.iter().filter(|values| values.is_argument()) {
-        if let Some(argument) = callees.live(values.pc).of_parameter(&values.parameter) {
-            calls.insert(key(values, argument.index), values.reached);
-        }
-    }
-    for mut values in all {
-        let without = match values.result() {
-            Some(dwarf::Place::Integer) => integer.contains(&values.pc),
-            Some(dwarf::Place::Vector) => vector.contains(&values.pc),
-            None => false,
-        };
-        if without {
-            continue;
-        }
-        if let Some(of) = values.result().and_then(|_| returned.get(&values.pc)) {
-            values = values.returned(of);
-        }
-        if values.is_argument() {
-            let live = callees.live(values.pc);
-            let argument = live.of_parameter(&values.parameter);
-            let Some(argument) = argument else { continue };
-            values = values.narrowed(argument.bits);
-            values.parameter = live.name(argument);
-            values.live = live.known;
-            if let Some(declared) = callees.passed(values.pc, Passed::Integer(argument.index)) {
-                values = values.declared(&declared);
-            }
-            if !live.known {
-                unknown.insert(values.pc);
-            }
-        }
-        if let Some(number) = values.text_of_argument() {
-            let live = callees.live(values.pc);
-            let declared = callees.passed(values.pc, Passed::Integer(number));
-            let is_string = declared.as_ref().is_some_and(|of| of.is_string());
-            let of_calls = calls.get(&key(&values, number)).copied();
-            let Some(of_calls) = of_calls.filter(|_| live.convention == Convention::Platform)
-            else {
-                continue;
-            };
-            if !is_string && !values.is_printable() {
-                continue;
-            }
-            values = values.of_calls(of_calls);
-            values.name = declared.and_then(|of| of.name.clone());
-            values.live = live.known;
-        }
-        if let Some(number) = values.vector_argument() {
-            match callees.declared(values.pc) {
-                None => values.live = false,
-                Some(declared) => {
-                    let number = declared.vector(number);
-                    let Some((declared, bits)) = number else {
-                        continue;
-                    };
-                    values = values.as_numbers(bits).unwrap_or(values).declared(declared);
-                }
-            }
-        }
-        by_pc.entry(values.pc).or_default().push(view.told(values));
-    }
-    view.notes.extend(not_known(unknown.len()));
-    for profiles in by_pc.values_mut() {
-        profiles.sort_by_cached_key(|of| {
-            let rank = rank(&of.parameter);
-            (rank, of.parameter.clone(), of.caller, of.base)
-        });
-    }
-    by_pc
-}
-
-/// Order of the parameters of one instruction: what it computes is why it is listed.
-fn rank(parameter: &str) -> u8 {
-    match parameter.parse() {
-        Ok(parameter) if Parameter::is_destination(parameter) => 0,
-        Ok(Parameter::Taken | Parameter::Target | Parameter::Ret | Parameter::VectorRet) => 1,
-        Ok(Parameter::Operand(_)) => 3,
-        Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => 4,
-        Ok(Parameter::Text(_)) => 5,
-        // Addresses and what lies there.
-        _ => 2,
-    }
-}
-
 /// The name behind a direct branch's target.
 fn name_target(view: &mut View<'_>, image: usize, function: FunctionId, target: u64) -> String {
     match view.symbols.function(function) {
@@ -295,47 +188,90 @@ fn source_text(place: &Place) -> Option<String> {
 }
 
 /// Functions with their instructions, of those that have any.
-pub(crate) fn listings(
+fn listings(
     view: &mut View<'_>,
     functions: &[FunctionId],
     by_caller: bool,
     sources: &mut Sources,
 ) -> Vec<Listing> {
-    let by_pc = profiles(view, by_caller);
-    let code: Vec<(FunctionId, Vec<listing::Line>)> = functions
-        .iter()
-        .map(|id| (*id, listing::lines(view, *id)))
-        .collect();
+    let mut all = Vec::new();
+    let mut take = |listing| {
+        all.push(listing);
+        true
+    };
+    each_listing(view, functions, by_caller, sources, &mut take);
+    all
+}
+
+/// Functions whose values are in memory at a time.
+const AT_A_TIME: usize = 32;
+
+/// Gives functions with their instructions, of those that have any, to `take` in their order, as
+/// long as that says so. The values of few functions at a time are in memory.
+pub(crate) fn each_listing(
+    view: &mut View<'_>,
+    functions: &[FunctionId],
+    by_caller: bool,
+    sources: &mut Sources,
+    take: &mut dyn FnMut(Listing) -> bool,
+) {
     // Debug information is opened once for each image.
-    let mut addresses: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for (id, lines) in &code {
+    let signatures = Signatures::new(view);
+    let mut addresses: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for id in functions {
         if let Some(function) = view.symbols.function(*id) {
             let of_image = addresses.entry(function.image).or_default();
-            of_image.extend(lines.iter().map(|line| line.address));
+            let lines = listing::lines(view, *id).into_iter();
+            of_image.extend(lines.map(|line| line.address));
         }
     }
-    let mut places: BTreeMap<(usize, u64), Place> = BTreeMap::new();
-    for (image, addresses) in addresses {
-        let addresses: Vec<u64> = addresses.into_iter().collect();
-        let found = view.symbols.places(image, &addresses).into_iter();
-        places.extend(addresses.iter().map(|at| (image, *at)).zip(found));
+    let mut places: BTreeMap<usize, (Vec<u64>, Vec<Place>)> = BTreeMap::new();
+    for (image, mut addresses) in addresses {
+        addresses.sort_unstable();
+        addresses.dedup();
+        let found = view.symbols.places(image, &addresses);
+        if found.iter().any(|place| *place != Place::default()) {
+            places.insert(image, (addresses, found));
+        }
     }
     let mut found = Found {
-        by_pc,
+        by_pc: BTreeMap::new(),
         places,
         sources,
     };
-    let code = code.into_iter();
-    code.filter_map(|(id, lines)| listing(view, id, &lines, &mut found))
-        .collect()
+    let mut unknown = BTreeSet::new();
+    'all: for some in functions.chunks(AT_A_TIME) {
+        let before = view.ask_for(Some(some.iter().copied().collect()));
+        found.by_pc = profiles_with(view, by_caller, &signatures, &mut unknown);
+        view.ask_for(before);
+        for id in some {
+            let lines = listing::lines(view, *id);
+            if let Some(listing) = listing(view, *id, &lines, &mut found)
+                && !take(listing)
+            {
+                break 'all;
+            }
+        }
+    }
+    view.notes.extend(not_known(unknown.len()));
 }
 
 /// What was found out for the listings of several functions.
 struct Found<'a> {
     by_pc: BTreeMap<usize, Vec<Values>>,
-    /// By image and address.
-    places: BTreeMap<(usize, u64), Place>,
+    /// Addresses of an image in their order, and the place of each; of images that tell any.
+    places: BTreeMap<usize, (Vec<u64>, Vec<Place>)>,
     sources: &'a mut Sources,
+}
+
+impl Found<'_> {
+    fn place(&self, image: usize, address: u64) -> Place {
+        let place = self.places.get(&image).and_then(|(addresses, places)| {
+            let index = addresses.binary_search(&address).ok()?;
+            places.get(index).cloned()
+        });
+        place.unwrap_or_default()
+    }
 }
 
 /// Marks words of vector registers whose number was captured under its own name as well.
@@ -368,8 +304,7 @@ fn listing(
     let mut lines = Vec::with_capacity(code.len());
     let image = Path::new(view.image_path(function.image));
     for line in code {
-        let place = found.places.get(&(function.image, line.address));
-        let place = place.cloned().unwrap_or_default();
+        let place = found.place(function.image, line.address);
         let heat = line.pc.and_then(|pc| view.heat.get(pc).copied());
         let heat = heat.unwrap_or_default();
         sum.add(heat);

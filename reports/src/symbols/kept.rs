@@ -1,9 +1,10 @@
 //! Functions that were looked up before, kept in a folder of the reader's own.
 //!
 //! Symbol tables of large programs take longer to read than most reports do. An entry is of one
-//! build id, and has the functions around addresses that reports were about. It counts while the
-//! image's file, and every place where its debug file may be, are as they were; and whoever may
-//! have changed it is its owner. Whatever else an entry is, it is as if there were none.
+//! build id, or of one content id where there is none, and has the functions around addresses that
+//! reports were about. It counts while the image's file, and every place where its debug file may
+//! be, are as they were; and whoever may have changed it is its owner. Whatever else an entry is, it
+//! is as if there were none.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -24,6 +25,9 @@ use crate::{bundle, debuginfod};
 
 /// How an entry begins: the form that it has.
 const MAGIC: [u8; 8] = *b"vcpifn\x00\x01";
+/// How the id begins of what has a content id alone. Such an entry says nothing of whether the file
+/// is what was profiled.
+const CONTENT: &str = "content-";
 /// Bytes before what the checksum is of.
 const HEAD: usize = MAGIC.len() + 4;
 /// Tables of smaller files are read as fast.
@@ -86,6 +90,7 @@ impl Print {
 struct Entry {
     /// The program that wrote it.
     version: String,
+    /// Or the content id.
     build_id: String,
     path: PathBuf,
     own: Print,
@@ -141,9 +146,13 @@ impl Place {
     }
 
     fn within(folder: &Path, image: &Image) -> Option<Place> {
-        let build_id = image.build_id.clone()?;
-        let is_plain = (8..=128).contains(&build_id.len())
-            && build_id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let digits = image.build_id.as_deref().or(image.content_id())?;
+        let is_plain = (8..=128).contains(&digits.len())
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let build_id = match image.build_id {
+            Some(_) => digits.to_owned(),
+            None => format!("{CONTENT}{digits}"),
+        };
         let path = PathBuf::from(&image.path);
         if image.kind != ImageKind::File || !is_plain || bundle::image_file(image) != path {
             return None;

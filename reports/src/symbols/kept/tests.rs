@@ -101,6 +101,22 @@ fn functions_come_back() {
     assert!(known.all(&[0x1004, 0x1008, 0x9000]).is_some());
 }
 
+/// What has a content id alone is kept by that, and apart from a build of the same digits.
+#[test]
+fn content_ids_are_ids() {
+    let mut kept = Kept::new();
+    let by_build = kept.entry();
+    let digits = kept.image.build_id.take().expect("a build id");
+    assert!(Place::within(&kept.kept(), &kept.image).is_none());
+    kept.image.identity = format!("content:{digits}");
+    assert!(!kept.knows());
+    assert_ne!(kept.entry(), by_build);
+    let (place, all) = (kept.older(), [told(0x1000, Some("one"))]);
+    let written = place.write(&[0x1000], &all, None, &binary(&place.path));
+    assert_eq!(written, Some(()));
+    assert!(kept.knows());
+}
+
 /// An entry of a file that has changed since counts no more.
 #[test]
 fn changed_files_are_noticed() {
