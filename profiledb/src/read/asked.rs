@@ -119,19 +119,17 @@ impl File<'_> {
                    FROM chunk NOT INDEXED WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
         let mut statement = conn.prepare_cached(sql).map_err(failed)?;
         let mut rows = statement.query([first, last]).map_err(failed)?;
-        let mut next = first;
-        while let Some(row) = rows.next().map_err(failed)? {
-            if self.get::<i64>(row, 0)? != next {
-                return Err(self.dangling("chunk", next));
+        for id in first..=last {
+            let Some(row) = rows.next().map_err(failed)? else {
+                return Err(self.dangling("chunk", id));
+            };
+            if self.get::<i64>(row, 0)? != id {
+                return Err(self.dangling("chunk", id));
             }
-            next += 1;
             self.charge_row()?;
             take(self, row)?;
         }
-        match next > last {
-            true => Ok(()),
-            false => Err(self.dangling("chunk", next)),
-        }
+        Ok(())
     }
 
     /// Gives the rows with encodings of these ids to `take`.

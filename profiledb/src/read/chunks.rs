@@ -139,7 +139,7 @@ impl File<'_> {
                     Some(first) => {
                         // Those of one flush and kind mostly lie behind each other.
                         let mut last = first;
-                        while last - first < IN_A_ROW
+                        while last - first + 1 < IN_A_ROW
                             && let Some(id) = ids.next_if(|id| last.checked_add(1) == Some(*id))
                         {
                             last = id;
