@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::convention::{Convention, PLATFORM, register_of};
-use crate::liveness::{Argument, all, live_arguments};
+use crate::liveness::{Argument, Walker, all};
 use crate::variables::{Declaration, Parameter, Passed};
 use crate::view::View;
 
@@ -230,7 +230,8 @@ fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>, others: &BTreeSet<Pla
         let convention = conventions.get(&place).copied();
         convention.unwrap_or(Convention::Unknown)
     };
-    let live_at = |(image, address): Place| {
+    let mut walker = Walker::new(&view.symbols);
+    let mut live_at = |(image, address): Place| {
         let place = (image, address);
         let declared = declared.get(&place).filter(|_| !clones.contains(&place));
         if let Some(declared) = declared {
@@ -240,7 +241,7 @@ fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>, others: &BTreeSet<Pla
         let stub = view.symbols.elf(image).and_then(|elf| elf.plt(address));
         match stub {
             Some((_, _, name)) => standard(name),
-            None => live_arguments(&view.symbols, place, convention_at(place)),
+            None => walker.live_arguments(place, convention_at(place)),
         }
     };
     let targets = || targets.iter().map(|(callee, place)| (*callee, *place));

@@ -7,11 +7,9 @@
 //! where it hands over to code that cannot be read is no argument: nothing shows that it is.
 //! Nor is what a function of variable arguments only saves: it saves all that could be there.
 
-use std::collections::BTreeSet;
-
+use foldhash::{HashMap, HashSet};
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
 use crate::code::{decode, direct_target};
@@ -68,7 +66,7 @@ pub(crate) trait Code {
 }
 
 /// One state of the walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     image: usize,
     address: u64,
@@ -80,137 +78,235 @@ struct State {
     variadic: bool,
 }
 
-/// The arguments read by the function at `entry` (image, address), of those that its convention
-/// has; `None` if it cannot be read.
-pub(crate) fn live_arguments(
-    code: &impl Code,
-    entry: (usize, u64),
-    convention: Convention,
-) -> Option<Vec<Argument>> {
-    let (image, address) = entry;
-    instruction_at(code.elf(image)?, address)?;
-    let mut factory = InstructionInfoFactory::new();
-    let mut bits = [0_u32; MAX_REGISTERS];
-    let registers = convention.registers();
-    let start = State {
-        image,
-        address,
-        written: 0,
-        depth: 0,
-        variadic: is_variadic(code.elf(image)?, address),
-    };
-    let mut seen = BTreeSet::from([start]);
-    let mut work = vec![start];
-    let mut steps = 0;
-    while let Some(state) = work.pop() {
-        steps += 1;
-        if steps > MAX_STEPS {
-            break;
+/// General registers.
+const REGISTERS: usize = 16;
+
+/// An instruction as the walk needs it, whatever the convention is.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    flow: FlowControl,
+    next: u64,
+    target: Option<u64>,
+    /// The most bits that it reads, by general register.
+    reads: [u8; REGISTERS],
+    /// Bit r: it overwrites general register r.
+    written: u16,
+    /// It stores a register on the stack.
+    saves: bool,
+}
+
+/// An address of an image.
+type Place = (usize, u64);
+
+/// Walks through the code of many functions. What they call they have in common, so instructions
+/// are kept that were looked at.
+pub(crate) struct Walker<'c, C> {
+    code: &'c C,
+    factory: InstructionInfoFactory,
+    /// `None`: no instruction.
+    steps: HashMap<Place, Option<Step>>,
+    /// Whether functions have variable arguments, by their entries.
+    variadic: HashMap<Place, bool>,
+}
+
+/// Instructions that are kept at most: with more, all are forgotten.
+const MOST_KEPT: usize = 1 << 17;
+
+impl<'c, C: Code> Walker<'c, C> {
+    /// Nothing was looked at yet.
+    pub(crate) fn new(code: &'c C) -> Self {
+        Self {
+            code,
+            factory: InstructionInfoFactory::new(),
+            steps: HashMap::default(),
+            variadic: HashMap::default(),
         }
-        let instruction = code
-            .elf(state.image)
-            .and_then(|elf| instruction_at(elf, state.address));
-        let Some(instruction) = instruction else {
-            continue;
-        };
-        let info = factory.info(&instruction);
-        let written = state.written | note(&instruction, info, state, registers, &mut bits);
-        let mut push = |next: State| {
-            if seen.insert(next) {
-                work.push(next);
-            }
-        };
-        let to = |address| State {
+    }
+
+    /// The arguments read by the function at `entry` (image, address), of those that its
+    /// convention has; `None` if it cannot be read.
+    pub(crate) fn live_arguments(
+        &mut self,
+        entry: Place,
+        convention: Convention,
+    ) -> Option<Vec<Argument>> {
+        let (image, address) = entry;
+        self.step(entry)?;
+        let mut bits = [0_u32; MAX_REGISTERS];
+        let registers = convention.registers();
+        let start = State {
+            image,
             address,
-            written,
-            ..state
+            written: 0,
+            depth: 0,
+            variadic: self.is_variadic(entry),
         };
-        match instruction.flow_control() {
-            FlowControl::Next | FlowControl::XbeginXabortXend => push(to(instruction.next_ip())),
-            FlowControl::ConditionalBranch => {
-                push(to(instruction.next_ip()));
-                if let Some(target) = direct_target(&instruction) {
-                    push(to(target));
-                }
+        let mut seen = HashSet::default();
+        seen.insert(start);
+        let mut work = vec![start];
+        let mut steps = 0;
+        while let Some(state) = work.pop() {
+            steps += 1;
+            // Where all are read in full, nothing is left to be found.
+            if steps > MAX_STEPS || is_full(&bits, registers) {
+                break;
             }
-            FlowControl::UnconditionalBranch => {
-                if let Some(target) = direct_target(&instruction) {
-                    // It may be the entry of another function.
-                    let entered = code.elf(state.image).map(|elf| is_variadic(elf, target));
-                    push(State {
-                        variadic: state.variadic || entered == Some(true),
-                        ..to(target)
-                    });
+            let Some(step) = self.step((state.image, state.address)) else {
+                continue;
+            };
+            let written = state.written | step.note(state, registers, &mut bits);
+            let mut push = |next: State| {
+                if seen.insert(next) {
+                    work.push(next);
                 }
-            }
-            FlowControl::Call if !convention.passes_on() => {}
-            FlowControl::Call => match direct_target(&instruction) {
-                Some(target) => enter(code, to(target)).into_iter().for_each(push),
-                // `syscall` counts as a call as well; it has no target.
-                None => push(to(instruction.next_ip())),
-            },
-            // A jump through a table stays in the function, one through a register
-            // leaves it: nothing tells which. One through a slot is a stub.
-            FlowControl::IndirectBranch => {
-                if let Some((image, address)) = code.behind_stub(state.image, state.address) {
-                    let behind = State {
-                        image,
-                        ..to(address)
-                    };
-                    enter(code, behind).into_iter().for_each(push);
+            };
+            let to = |address| State {
+                address,
+                written,
+                ..state
+            };
+            match step.flow {
+                FlowControl::Next | FlowControl::XbeginXabortXend => push(to(step.next)),
+                FlowControl::ConditionalBranch => {
+                    push(to(step.next));
+                    if let Some(target) = step.target {
+                        push(to(target));
+                    }
                 }
+                FlowControl::UnconditionalBranch => {
+                    if let Some(target) = step.target {
+                        // It may be the entry of another function.
+                        push(State {
+                            variadic: state.variadic || self.is_variadic((state.image, target)),
+                            ..to(target)
+                        });
+                    }
+                }
+                FlowControl::Call if !convention.passes_on() => {}
+                FlowControl::Call => match step.target {
+                    Some(target) => self.enter(to(target)).into_iter().for_each(push),
+                    // `syscall` counts as a call as well; it has no target.
+                    None => push(to(step.next)),
+                },
+                // A jump through a table stays in the function, one through a register
+                // leaves it: nothing tells which. One through a slot is a stub.
+                FlowControl::IndirectBranch => {
+                    let behind = self.code.behind_stub(state.image, state.address);
+                    if let Some((image, address)) = behind {
+                        let behind = State {
+                            image,
+                            ..to(address)
+                        };
+                        self.enter(behind).into_iter().for_each(push);
+                    }
+                }
+                FlowControl::IndirectCall
+                | FlowControl::Return
+                | FlowControl::Interrupt
+                | FlowControl::Exception => {}
             }
-            FlowControl::IndirectCall
-            | FlowControl::Return
-            | FlowControl::Interrupt
-            | FlowControl::Exception => {}
         }
+        let width = |number: usize| bits.get(number).copied().unwrap_or_default();
+        Some(arguments(convention, width))
     }
-    let width = |number: usize| bits.get(number).copied().unwrap_or_default();
-    Some(arguments(convention, width))
+
+    /// The state at the entry of a function, if it is not too far away.
+    fn enter(&mut self, at: State) -> Option<State> {
+        let depth = at.depth.checked_add(1).filter(|d| *d <= MAX_DEPTH)?;
+        self.code.elf(at.image)?;
+        Some(State {
+            depth,
+            variadic: self.is_variadic((at.image, at.address)),
+            ..at
+        })
+    }
+
+    /// The instruction at a place; `None`: there is none.
+    fn step(&mut self, place: Place) -> Option<Step> {
+        if let Some(known) = self.steps.get(&place) {
+            return *known;
+        }
+        let elf = self.code.elf(place.0);
+        let instruction = elf.and_then(|elf| instruction_at(elf, place.1));
+        let step = instruction.map(|instruction| Step::new(&instruction, &mut self.factory));
+        if self.steps.len() >= MOST_KEPT {
+            self.steps.clear();
+        }
+        self.steps.insert(place, step);
+        step
+    }
+
+    fn is_variadic(&mut self, entry: Place) -> bool {
+        if let Some(known) = self.variadic.get(&entry) {
+            return *known;
+        }
+        let elf = self.code.elf(entry.0);
+        let is_variadic = elf.is_some_and(|elf| is_variadic(elf, entry.1, &mut self.factory));
+        if self.variadic.len() >= MOST_KEPT {
+            self.variadic.clear();
+        }
+        self.variadic.insert(entry, is_variadic);
+        is_variadic
+    }
 }
 
-/// The state at the entry of a function, if it is not too far away.
-fn enter(code: &impl Code, at: State) -> Option<State> {
-    let depth = at.depth.checked_add(1).filter(|d| *d <= MAX_DEPTH)?;
-    Some(State {
-        depth,
-        variadic: is_variadic(code.elf(at.image)?, at.address),
-        ..at
-    })
+/// Whether all registers are read in full width.
+fn is_full(bits: &[u32; MAX_REGISTERS], registers: &[Register]) -> bool {
+    bits.iter().take(registers.len()).all(|bits| *bits >= 64)
 }
 
-/// Notes in `bits` the argument registers that an instruction reads before they are written,
-/// and gives those that it writes, bit i for register i.
-fn note(
-    instruction: &Instruction,
-    info: &InstructionInfo,
-    state: State,
-    registers: &[Register],
-    bits: &mut [u32; MAX_REGISTERS],
-) -> u16 {
-    let mut written = 0;
-    if instruction.mnemonic() == Mnemonic::Nop {
-        return written;
-    }
-    let saves = state.variadic && is_save(instruction);
-    for used in info.used_registers() {
-        let Some(index) = argument_of(used.register(), registers) else {
-            continue;
+impl Step {
+    fn new(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Step {
+        let mut step = Step {
+            flow: instruction.flow_control(),
+            next: instruction.next_ip(),
+            target: direct_target(instruction),
+            reads: [0; REGISTERS],
+            written: 0,
+            saves: is_save(instruction),
         };
-        if state.written & (1 << index) == 0
-            && reads(used.access())
-            && !saves
-            && let Some(bits) = bits.get_mut(index)
-        {
-            *bits = (*bits).max(width(used.register()));
+        if instruction.mnemonic() == Mnemonic::Nop {
+            return step;
         }
-        // A write of the low byte or word leaves the rest as it was.
-        if used.access() == OpAccess::Write && width(used.register()) >= 32 {
-            written |= 1 << index;
+        for used in factory.info(instruction).used_registers() {
+            let register = used.register();
+            if !register.is_gpr() {
+                continue;
+            }
+            let number = register.full_register().number();
+            let bits = u8::try_from(width(register)).unwrap_or(u8::MAX);
+            if let Some(read) = step.reads.get_mut(number)
+                && reads(used.access())
+            {
+                *read = (*read).max(bits);
+            }
+            // A write of the low byte or word leaves the rest as it was.
+            if used.access() == OpAccess::Write && bits >= 32 && number < REGISTERS {
+                step.written |= 1 << number;
+            }
         }
+        step
     }
-    written
+
+    /// Notes in `bits` the argument registers that it reads before they are written, and gives
+    /// those that it writes, bit i for register i.
+    fn note(&self, state: State, registers: &[Register], bits: &mut [u32; MAX_REGISTERS]) -> u16 {
+        let saves = state.variadic && self.saves;
+        let mut written = 0;
+        for ((index, register), bits) in registers.iter().enumerate().zip(bits) {
+            let number = register.number();
+            if state.written & (1 << index) == 0
+                && !saves
+                && let Some(read) = self.reads.get(number)
+            {
+                *bits = (*bits).max(u32::from(*read));
+            }
+            if self.written & (1 << number) != 0 {
+                written |= 1 << index;
+            }
+        }
+        written
+    }
 }
 
 fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
@@ -219,9 +315,8 @@ fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
 
 /// Whether the function at `entry` has variable arguments: callers of such tell in `al` how
 /// many vector registers they use (System V ABI 3.5.7), and it looks there before it saves them.
-fn is_variadic(elf: &Elf, entry: u64) -> bool {
+fn is_variadic(elf: &Elf, entry: u64, factory: &mut InstructionInfoFactory) -> bool {
     let mut address = entry;
-    let mut factory = InstructionInfoFactory::new();
     for _ in 0..PROLOGUE {
         let Some(instruction) = instruction_at(elf, address) else {
             return false;
@@ -251,15 +346,6 @@ fn is_save(instruction: &Instruction) -> bool {
         && instruction.op0_kind() == OpKind::Memory
         && instruction.op1_kind() == OpKind::Register
         && matches!(instruction.memory_base(), Register::RSP | Register::RBP)
-}
-
-fn argument_of(register: Register, registers: &[Register]) -> Option<usize> {
-    if !register.is_gpr() {
-        return None;
-    }
-    registers
-        .iter()
-        .position(|argument| *argument == register.full_register())
 }
 
 fn width(register: Register) -> u32 {
@@ -310,7 +396,7 @@ mod tests {
 
     fn live_in(images: &Images) -> Vec<(u8, u32)> {
         let entry = (0, 0x1000);
-        let arguments = live_arguments(images, entry, Convention::Platform);
+        let arguments = Walker::new(images).live_arguments(entry, Convention::Platform);
         let arguments = arguments.expect("entry is readable");
         arguments
             .iter()
@@ -409,8 +495,9 @@ mod tests {
     /// An entry outside the image, or that is no instruction, gives no answer.
     #[test]
     fn unreadable_entry_is_not_guessed() {
-        let of =
-            |code: &[u8], entry| live_arguments(&images(&[code], 0), entry, Convention::Platform);
+        let of = |code: &[u8], entry| {
+            Walker::new(&images(&[code], 0)).live_arguments(entry, Convention::Platform)
+        };
         assert_eq!(of(&[0xc3], (0, 0x9000)), None);
         assert_eq!(of(&[0x06], (0, 0x1000)), None);
         assert_eq!(of(&[0xc3], (7, 0x1000)), None);
@@ -425,7 +512,7 @@ mod tests {
             0x48, 0x8d, 0x14, 0x0b, 0x48, 1, 0xd0, 0xe8, 1, 0, 0, 0, 0xc3, 0x41, 0x53, 0x56, 0xc3,
         ];
         let of = |convention| {
-            let found = live_arguments(&images(&[&code], 0), (0, 0x1000), convention);
+            let found = Walker::new(&images(&[&code], 0)).live_arguments((0, 0x1000), convention);
             let found = found.expect("entry is readable").into_iter();
             found
                 .map(|argument| (argument.index, argument.register))
