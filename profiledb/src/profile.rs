@@ -445,8 +445,8 @@ impl Profile {
     /// In the order of the PCs' indices, then of the parameters
     /// and call sites.
     ///
-    /// What was seen at a PC counts at the one that `place` says, by their indices, and nowhere if
-    /// that says `None`; its call site is the one that `caller` says, none if that says `None`.
+    /// What was seen at a PC, and from a call site, counts at those that `place` says, by their
+    /// indices, and nowhere if that says `None`.
     /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
     /// group at a time is added up.
     ///
@@ -455,16 +455,14 @@ impl Profile {
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
         wants: impl Fn(&str) -> bool,
-        place: impl Fn(usize) -> Option<usize>,
-        caller: impl Fn(usize) -> Option<usize>,
+        place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
         coins: impl Fn() -> C + 'p,
     ) -> impl Iterator<Item = Merged<'p>> + 'p {
         let mut members = Vec::new();
         for row in &self.hotlists {
             if wants(&row.parameter)
-                && let Some(pc) = place(row.pc)
+                && let Some((pc, caller)) = place(row.pc, row.caller)
             {
-                let caller = row.caller.and_then(&caller);
                 members.push(Member { pc, caller, row });
             }
         }

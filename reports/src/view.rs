@@ -95,6 +95,17 @@ pub(crate) struct View<'p> {
     pub(crate) named_images: Vec<String>,
 }
 
+/// Whether values from several call sites are added up.
+#[derive(Debug, Clone, Copy)]
+enum Callers {
+    /// They are.
+    Together,
+    /// They are not.
+    Apart,
+    /// They are not, and those are left out whose call site is not known.
+    Known,
+}
+
 impl<'p> View<'p> {
     /// Names the PCs of a profile and finds what the options ask for. `is_part`: rows at some
     /// places alone were read. `offers` are those of the profile, if they are known already.
@@ -351,23 +362,35 @@ impl<'p> View<'p> {
     /// The values of all parameters at the PCs asked for, merged over processes,
     /// subjects and flushes, and over callers unless kept apart.
     pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {
-        self.values_at(by_caller, |pc| pc)
+        self.values_where(by_caller, |pc| Some(pc).filter(|pc| self.wants(*pc)))
     }
 
-    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. What was called by a
-    /// PLT stub has no caller that is known.
+    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. Where callers are
+    /// kept apart, there is nothing of what has none that is known.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        self.values_where(by_caller, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
+        let callers = match by_caller {
+            true => Callers::Known,
+            false => Callers::Together,
+        };
+        let place = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
+        let mut all = Vec::new();
+        self.each_value_told(callers, place, |_| true, &mut |values| all.push(values));
+        all
     }
 
-    /// As [`View::values_at`], of the PCs that have a place, whatever was asked for.
+    /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was seen
+    /// at a PC counted at that. What was called by a PLT stub has no caller that is known.
     pub(crate) fn values_where(
         &self,
         by_caller: bool,
         place: impl Fn(usize) -> Option<usize>,
     ) -> Vec<Values> {
+        let callers = match by_caller {
+            true => Callers::Apart,
+            false => Callers::Together,
+        };
         let mut all = Vec::new();
-        self.each_value_told(by_caller, place, |_| true, &mut |values| all.push(values));
+        self.each_value_told(callers, place, |_| true, &mut |values| all.push(values));
         all
     }
 
@@ -376,22 +399,22 @@ impl<'p> View<'p> {
     pub(crate) fn each_value_of(&self, test: impl Fn(&str) -> bool, take: &mut dyn FnMut(Values)) {
         let test = |name: &str| bare_parameter(name) == name && test(name);
         let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
-        self.each_value_told(false, place, test, take);
+        self.each_value_told(Callers::Together, place, test, take);
     }
 
     /// Gives `take` the values of the parameters that pass a test, at the PCs that have a place.
     fn each_value_told(
         &self,
-        by_caller: bool,
+        callers: Callers,
         place: impl Fn(usize) -> Option<usize>,
         test: impl Fn(&str) -> bool,
         take: &mut dyn FnMut(Values),
     ) {
         // A stub is not who called: where a window began in one, that is not known. Many lists have
         // one call site, and whether a stub is there takes a look at its code.
-        let in_stub: Vec<Cell<Option<bool>>> = match by_caller {
-            true => vec![Cell::new(None); self.profile.pcs.len()],
-            false => Vec::new(),
+        let in_stub: Vec<Cell<Option<bool>>> = match callers {
+            Callers::Together => Vec::new(),
+            Callers::Apart | Callers::Known => vec![Cell::new(None); self.profile.pcs.len()],
         };
         let is_in_stub = |site: usize| {
             let look = || self.symbols.is_in_stub(site);
@@ -402,7 +425,15 @@ impl<'p> View<'p> {
             known.set(Some(is_in_stub));
             is_in_stub
         };
-        let caller = |site| (by_caller && !is_in_stub(site)).then_some(site);
+        let at = |pc: usize, caller: Option<usize>| {
+            let known = || caller.filter(|site| !is_in_stub(*site));
+            let caller = match callers {
+                Callers::Together => None,
+                Callers::Apart => known(),
+                Callers::Known => Some(known()?),
+            };
+            Some((place(pc)?, caller))
+        };
         // Own coins for each sum: what else is asked for changes nothing in it.
         let coins = || hotlist::Generator::new(SEED);
         let wants = |parameter: &str| {
@@ -411,7 +442,7 @@ impl<'p> View<'p> {
             (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
                 && test(parameter)
         };
-        let merged = self.profile.merged(wants, place, caller, coins);
+        let merged = self.profile.merged(wants, at, coins);
         merged
             .map(|merged| Values::new(&merged))
             .filter(Values::is_claimed)

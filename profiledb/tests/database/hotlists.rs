@@ -143,7 +143,7 @@ fn merged() -> Outcome {
 
     let profile = load(&path)?;
     let all = profile
-        .merged(|_| true, Some, |_| None, || Generator::new(7))
+        .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
         .collect::<Vec<_>>();
     let names: Vec<_> = all
         .iter()
@@ -163,7 +163,11 @@ fn merged() -> Outcome {
     assert_eq!(shares, [(1, 200.0), (2, 100.0)]);
 
     let by_caller = profile
-        .merged(|_| true, Some, Some, || Generator::new(7))
+        .merged(
+            |_| true,
+            |pc, caller| Some((pc, caller)),
+            || Generator::new(7),
+        )
         .collect::<Vec<_>>();
     let names: Vec<_> = by_caller
         .iter()
@@ -226,7 +230,7 @@ fn a_day() -> Outcome {
     for path in [path, view] {
         let profile = load(&path)?;
         let merged = profile
-            .merged(|_| true, Some, |_| None, || Generator::new(7))
+            .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
             .collect::<Vec<_>>();
         let list = &merged[0].list;
         let events = 1_440 * 200;
@@ -288,7 +292,7 @@ fn schema_before() -> Outcome {
     for path in [&path, &view] {
         let profile = load(path)?;
         let merged = profile
-            .merged(|_| true, Some, |_| None, || Generator::new(7))
+            .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
             .collect::<Vec<_>>();
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));

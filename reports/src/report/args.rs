@@ -184,12 +184,10 @@ fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
     let mut arguments = Arguments::new();
     for by_caller in [false, true] {
         for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
-            // What has no caller is in the sum over all sites already.
-            let counted = !by_caller || values.caller.is_some();
             let is_argument = values.is_argument()
                 || values.vector_argument().is_some()
                 || values.text_of_argument().is_some();
-            if (is_argument || values.parameter == RESULT) && counted {
+            if is_argument || values.parameter == RESULT {
                 arguments
                     .entry((values.pc, values.caller))
                     .or_default()

@@ -51,9 +51,7 @@ impl Arguments {
         let mut found: BTreeMap<(FunctionId, Option<usize>), Vec<Frequent>> = BTreeMap::new();
         for by_caller in [false, true] {
             for values in view.values_at(by_caller, |pc| callees.canonical(pc)) {
-                let is_counted = !by_caller || values.caller.is_some();
-                let function = view.symbols.function_of(values.pc);
-                if let Some(function) = function.filter(|_| is_counted)
+                if let Some(function) = view.symbols.function_of(values.pc)
                     && let Some(frequent) = frequent(&callees, &values)
                 {
                     let of_site = found.entry((function, values.caller)).or_default();

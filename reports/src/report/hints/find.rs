@@ -140,7 +140,7 @@ impl<'v, 'p> Search<'v, 'p> {
         let mut found: Vec<Found> = Vec::new();
         for by_caller in [false, true] {
             let all = view.values_at(by_caller, |pc| callees.canonical(pc));
-            for values in all.iter().filter(|of| of.caller.is_some() == by_caller) {
+            for values in &all {
                 if !values.is_argument() {
                     let seen = self.in_code(values).filter(|_| !by_caller);
                     found.extend(seen.and_then(|seen| self.judge(&seen)));
