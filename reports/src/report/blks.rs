@@ -6,9 +6,10 @@
 //! nearly all cases. Instructions that compute none (stores, comparisons) neither
 //! break a run nor count for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
 use serde::{Serialize, Serializer};
 
@@ -24,7 +25,7 @@ use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
-use crate::view::{Heat, Values, View, as_float};
+use crate::view::{Heat, View, as_float};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -130,7 +131,7 @@ enum Effect {
 /// The most frequent result of an instruction.
 #[derive(Debug, Clone, PartialEq)]
 struct Outcome {
-    parameter: String,
+    parameter: Arc<str>,
     class: Class,
     value: u64,
     /// What it points to.
@@ -166,20 +167,26 @@ impl Query for Blks {
         if rows.is_empty() {
             return Err(nothing("invariant runs"));
         }
-        view.keep_first(&mut rows);
+        order(view, &mut rows);
         Ok(Box::new(Runs { rows }))
     }
 }
 
-/// All runs, the hottest first.
-fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
-    let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
-    view.each_value_of(is_destination, &mut |mut values| {
-        // The most frequent one alone is looked at.
-        values.shares.truncate(1);
-        values.shares.shrink_to_fit();
-        by_pc.entry(values.pc).or_default().push(values);
-    });
+/// What is known of the results of an instruction.
+#[derive(Default)]
+struct Known {
+    /// How many it has.
+    results: usize,
+    /// The one that varies most stands for all of them.
+    least: Option<Outcome>,
+}
+
+/// Runs that are found before those are left out for which there is no room.
+const MANY: usize = 4_096;
+
+/// The runs, without most of those that are left out.
+fn rows(view: &mut View<'_>, invariant: f64) -> Vec<Run> {
+    let by_pc = known(view, invariant);
     let functions: BTreeSet<usize> = by_pc
         .keys()
         .filter_map(|pc| view.symbols.function_of(*pc))
@@ -193,12 +200,8 @@ fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
         let effects: Vec<Effect> = lines
             .iter()
             .map(|line| {
-                let values = line
-                    .pc
-                    .and_then(|pc| by_pc.get(&pc))
-                    .map(Vec::as_slice)
-                    .unwrap_or_default();
-                let mut effect = effect(line, values, invariant, &mut factory);
+                let known = line.pc.and_then(|pc| by_pc.get(&pc));
+                let mut effect = effect(line, known, &mut factory);
                 if let (Effect::Result(outcome), Some(code)) = (&mut effect, &line.instruction) {
                     outcome.read_only = loads_read_only(code, elf);
                 }
@@ -219,21 +222,63 @@ fn rows(view: &View<'_>, invariant: f64) -> Vec<Run> {
                 }
             }
         }
+        // Whether there is any is told by what is left.
+        let most = view.most_lines().filter(|most| *most > 0);
+        if rows.len() > MANY + 2 * most.unwrap_or(rows.len()) {
+            order(view, &mut rows);
+        }
     }
+    rows
+}
+
+/// Has the hottest runs first, and leaves out those beyond what is asked for. Of equals, those come
+/// first that did before.
+fn order(view: &mut View<'_>, rows: &mut Vec<Run>) {
     let cycles = |run: &Run| (run.constant.cycles, run.heat.cycles);
     rows.sort_by(|a, b| {
         let (of_a, of_b) = (cycles(a), cycles(b));
         of_b.0.total_cmp(&of_a.0).then(of_b.1.total_cmp(&of_a.1))
     });
-    rows
+    view.keep_first(rows);
 }
 
-fn effect(
-    line: &Line,
-    values: &[Values],
-    invariant: f64,
-    factory: &mut InstructionInfoFactory,
-) -> Effect {
+/// What is known of results, by PC. Values are looked at one by one: all of them take much memory.
+fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, Known> {
+    let mut by_pc: HashMap<usize, Known> = HashMap::default();
+    let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
+    view.each_value_of(is_destination, &mut |values| {
+        let known = by_pc.entry(values.pc).or_default();
+        known.results += 1;
+        let Some(top) = values.shares.first() else {
+            return;
+        };
+        let varies_more = |least: &Outcome| top.percent.total_cmp(&least.percent).is_lt();
+        if !known.least.as_ref().is_none_or(varies_more) {
+            return;
+        }
+        let name = names.get(values.parameter.as_str()).cloned();
+        let name = name.unwrap_or_else(|| {
+            let name: Arc<str> = values.parameter.as_str().into();
+            names.insert(Arc::clone(&name));
+            name
+        });
+        known.least = Some(Outcome {
+            parameter: name,
+            class: values.class(),
+            value: top.value,
+            pointed: values.pointed.get(&top.value).cloned(),
+            percent: top.percent,
+            samples: values.samples(),
+            supported: is_supported(&values, top),
+            // With a tenth unknown, nothing can be called invariant.
+            invariant: values.mostly_known() && top.percent >= invariant,
+            read_only: false,
+        });
+    });
+    by_pc
+}
+
+fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFactory) -> Effect {
     let Some(instruction) = line.instruction else {
         return Effect::Unknown;
     };
@@ -241,34 +286,20 @@ fn effect(
     if computed == 0 {
         return Effect::Nothing;
     }
-    // The outcome that varies most stands for an instruction with several.
-    let captured = values.iter().filter_map(|values| {
-        let top = values.shares.first()?;
-        Some(Outcome {
-            parameter: values.parameter.clone(),
-            class: values.class(),
-            value: top.value,
-            pointed: values.pointed.get(&top.value).cloned(),
-            percent: top.percent,
-            samples: values.samples(),
-            supported: is_supported(values, top),
-            // With a tenth unknown, nothing can be called invariant.
-            invariant: values.mostly_known() && top.percent >= invariant,
-            read_only: false,
-        })
-    });
-    if let Some(outcome) = captured.min_by(|a, b| a.percent.total_cmp(&b.percent)) {
-        if values.len() < computed && outcome.invariant && computed > 1 {
+    if let Some(Known { results, least }) = known
+        && let Some(outcome) = least
+    {
+        if *results < computed && outcome.invariant && computed > 1 {
             return Effect::Unknown;
         }
-        return Effect::Result(outcome);
+        return Effect::Result(outcome.clone());
     }
     match constant(&instruction) {
         Some(value) => {
             let parameter = instructions::register_name(instruction.op0_register());
             Effect::Result(Outcome {
                 class: Class::of_parameter(&parameter),
-                parameter,
+                parameter: parameter.as_str().into(),
                 value,
                 pointed: None,
                 percent: 100.0,
@@ -521,7 +552,7 @@ mod tests {
     fn result(percent: f64, samples: u64) -> Effect {
         Effect::Result(Outcome {
             pointed: None,
-            parameter: "eax".to_owned(),
+            parameter: "eax".into(),
             class: Class::Integer(32),
             value: 2,
             percent,
