@@ -5,10 +5,11 @@
 //! their own, and a process may have mapped something else in the place of what it had.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use profiledb::{Mapped, Profile, Region};
 
 use crate::symbols::Symbols;

@@ -17,12 +17,13 @@ pub(crate) use kept::configure;
 pub(crate) use stubs::recall_targets;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use foldhash::HashMap;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};

@@ -78,7 +78,7 @@ impl Symbols<'_> {
     /// other of its name is meant then.
     pub(super) fn offers(&self) -> &Offers {
         self.offers.get_or_init(|| {
-            let mut offers = Offers::new();
+            let mut offers = Offers::default();
             for image in 0..self.images.len() {
                 // All images are looked at, and few of them needed for more.
                 let exported = match self.images.get(image).and_then(|names| names.elf.get()) {
