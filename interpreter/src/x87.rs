@@ -229,6 +229,15 @@ impl X87 {
         self.top = Some(0);
         (self.used, self.used_known) = (u8::MAX, u8::MAX);
     }
+
+    /// What an MMX instruction does that leaves x87 alone on some processors.
+    pub(crate) fn perhaps_enter_mmx(&mut self) {
+        let has_entered = self.used & self.used_known == u8::MAX;
+        if self.top == Some(0) && has_entered {
+            return;
+        }
+        self.lose_top();
+    }
 }
 
 /// The control word of a new program: all exceptions masked, 64 bits, to the nearest.

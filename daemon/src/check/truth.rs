@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser as _;
+use sampler::probe;
 use serde::Serialize;
 
 use crate::pipeline::bounce::truth;
@@ -11,20 +12,22 @@ use crate::record;
 use crate::settings::args::{Args, Command, FormatArg};
 use crate::store::output;
 
-/// Pairs a second, at most.
+/// Pairs or stops a second, at most.
 const MOST: u32 = 200;
 
 /// What was found.
 #[derive(Debug, Serialize)]
 struct Truth {
     seconds: f64,
-    /// Pairs of breakpoints that were seen.
+    /// Why no breakpoints can be had here, if so: threads were stepped instead.
+    no_breakpoints: Option<String>,
+    /// Pairs of breakpoints, or stepped instructions, that were seen.
     pairs: u64,
-    /// Blocks between them that were worked out, and results of instructions in these.
+    /// Blocks between pairs, or stepped instructions, that were worked out, and results of these.
     compared: u64,
     results: u64,
     agreed: u64,
-    /// Blocks that load what others may write, and that found something else there.
+    /// Those that load what others may write, and that found something else there.
     raced: u64,
     disagreed: u64,
     /// Where, and in what.
@@ -32,15 +35,18 @@ struct Truth {
 }
 
 /// Looks at the whole machine for so long; exits with 1 if anything is not as it was worked out.
+/// Where no breakpoints can be had it steps threads.
 pub(super) fn check_truth(seconds: f64, format: FormatArg) -> Result<u8> {
     let folder = tempfile::tempdir().context("cannot make a folder for the recording")?;
     let database = folder.path().join("truth.db");
+    let no_breakpoints = probe::breakpoints().err().map(|refused| refused.why);
+    let kind = no_breakpoints.as_ref().map_or("", |_| "step:");
     let args = Args::try_parse_from([
         "vcpid",
         "record",
         "--all",
         "--quiet",
-        &format!("--bounce={MOST}"),
+        &format!("--bounce={kind}{MOST}"),
         "--duration",
         &seconds.to_string(),
         "--output",
@@ -55,6 +61,7 @@ pub(super) fn check_truth(seconds: f64, format: FormatArg) -> Result<u8> {
     }
     let found = Truth {
         seconds,
+        no_breakpoints,
         pairs: totals.pairs,
         compared: totals.compared,
         results: totals.compared_results,
@@ -74,13 +81,25 @@ pub(super) fn check_truth(seconds: f64, format: FormatArg) -> Result<u8> {
 impl Truth {
     fn text(&self) -> String {
         let mut text = String::from("truth\n");
-        for (name, count, note) in [
-            ("pairs", self.pairs, "of breakpoints, on the whole machine"),
-            (
-                "compared",
-                self.compared,
+        let (name, seen, compared) = match &self.no_breakpoints {
+            Some(why) => {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "  threads are stepped: {why}");
+                (
+                    "steps",
+                    "single instructions, on the whole machine",
+                    "of these were worked out",
+                )
+            }
+            None => (
+                "pairs",
+                "of breakpoints, on the whole machine",
                 "blocks of instructions between them",
             ),
+        };
+        for (name, count, note) in [
+            (name, self.pairs, seen),
+            ("compared", self.compared, compared),
             (
                 "results",
                 self.results,
@@ -102,8 +121,56 @@ impl Truth {
             let _ = writeln!(text, "  {disagreement}");
         }
         if self.compared == 0 {
-            text += "  nothing was compared: nothing ran, or breakpoints do not work here\n";
+            text += "  nothing was compared: nothing ran, or none of it may be looked at\n";
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Truth;
+
+    fn found(no_breakpoints: Option<&str>, disagreements: &[&'static str]) -> Truth {
+        let disagreed = disagreements.len() as u64;
+        Truth {
+            seconds: 10.0,
+            no_breakpoints: no_breakpoints.map(str::to_owned),
+            pairs: 40,
+            compared: 30,
+            results: 25,
+            agreed: 29 - disagreed,
+            raced: 1,
+            disagreed,
+            disagreements: disagreements.to_vec(),
+        }
+    }
+
+    /// The text says what was compared, and of what.
+    #[test]
+    fn pairs() {
+        let text = found(None, &[]).text();
+        assert!(text.contains("pairs              40  of breakpoints"));
+        assert!(text.contains("agreed             29\n"));
+        assert!(!text.contains("step"));
+    }
+
+    /// Where no breakpoints can be had the text says so, and that instructions are counted.
+    #[test]
+    fn steps_instead() {
+        let text = found(Some("the processor has none"), &[]).text();
+        assert!(text.contains("threads are stepped: the processor has none\n"));
+        assert!(text.contains("steps              40  single instructions"));
+        assert!(!text.contains("pairs"));
+    }
+
+    /// Each disagreement stands in the text, and that nothing was compared.
+    #[test]
+    fn findings() {
+        let text = found(None, &["libc.so.6+0x10 add rax"]).text();
+        assert!(text.ends_with("disagreed           1\n  libc.so.6+0x10 add rax\n"));
+        let mut nothing = found(None, &[]);
+        (nothing.compared, nothing.agreed) = (0, 0);
+        assert!(nothing.text().contains("nothing was compared"));
     }
 }

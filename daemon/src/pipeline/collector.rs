@@ -157,8 +157,8 @@ pub(crate) struct Totals {
     pub(crate) weight: u64,
     /// As many samples would stand for what the clock counted besides.
     pub(crate) unsampled: u64,
-    /// Pairs of breakpoints that were seen, those whose blocks were worked out, and of how many of
-    /// these the processor made something else.
+    /// Pairs of breakpoints and steps that were seen, those that were worked out, and of how many
+    /// of these the processor made something else.
     pub(crate) pairs: u64,
     pub(crate) compared: u64,
     pub(crate) disagreed: u64,

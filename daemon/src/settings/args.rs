@@ -308,8 +308,9 @@ pub(crate) struct CheckArgs {
     pub(crate) config: Option<PathBuf>,
 
     /// For so many seconds have threads of the whole machine stop at two breakpoints, around a few
-    /// instructions, and say how often the processor made of these what is worked out. Exits with 1
-    /// if it once made something else.
+    /// instructions, and say how often the processor made of these what is worked out. Where
+    /// breakpoints cannot be had, threads are stepped instead. Exits with 1 if the processor once
+    /// made something else.
     #[arg(long, value_name = "SECONDS", conflicts_with = "config", value_parser = positive_seconds)]
     pub(crate) truth: Option<f64>,
 }

@@ -137,12 +137,7 @@ fn is_of_x87(instruction: &Instruction) -> bool {
             F::FPU | F::FPU287 | F::FPU387 | F::MMX | F::D3NOW | F::D3NOWEXT
         )
     });
-    // Conversions of two integers, though they may lie in memory.
-    let converts = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Cvtpi2ps | Mnemonic::Cvtpi2pd
-    );
-    by_feature || converts || registers(instruction).any(Register::is_mm)
+    by_feature || registers(instruction).any(Register::is_mm)
 }
 
 fn registers(instruction: &Instruction) -> impl Iterator<Item = Register> {

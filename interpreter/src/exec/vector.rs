@@ -17,6 +17,7 @@ mod lanes;
 mod masked;
 mod masks;
 mod moves;
+mod of_mmx;
 mod shuffle;
 mod sparse;
 mod text;

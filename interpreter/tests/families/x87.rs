@@ -220,3 +220,49 @@ fn mmx() {
     let x87 = &after.outcome.registers.x87;
     assert_eq!((x87.used, x87.used_known), (0, 0xff));
 }
+
+/// Two integers of MMX registers, or of memory, become numbers, and numbers integers: rounded or
+/// cut off, and the least integer where none fits. Of a register they are MMX instructions. Of
+/// memory not on every processor: then it is unknown where the stack begins.
+#[test]
+fn conversions_of_mmx() {
+    let two = |first: f32, second: f32| {
+        let bits = |number: f32| u64::from(number.to_bits());
+        bits(second) << 32 | bits(first)
+    };
+    let data = [two(2.5, -1e10), two(1.75, -1.75)].map(f64::from_bits);
+    // pcmpeqd xmm0, xmm0; cvtps2pi mm1, [rbx]; cvttps2pi mm2, [rbx+8]; cvtpi2ps xmm0, mm2
+    let code = [
+        0x66, 0x0f, 0x76, 0xc0, 0x0f, 0x2d, 0x0b, 0x0f, 0x2c, 0x53, 8, 0x0f, 0x2a, 0xc2,
+    ];
+    let mut rounded = lab(data[0], data[1], &code);
+    rounded.registers.mxcsr = Some(0x1f80);
+    let after = with(empty(CONTROL), rounded);
+    let ones = Some(u16::MAX);
+    assert_eq!(register(&after, 1), (Some(0x8000_0000_0000_0002), ones));
+    assert_eq!(register(&after, 2), (Some(0xffff_ffff_0000_0001), ones));
+    let x87 = &after.outcome.registers.x87;
+    assert_eq!((x87.top, x87.used, x87.used_known), (Some(0), 0xff, 0xff));
+    // The upper half is kept.
+    let numbers = two(1.0, -1.0).to_le_bytes();
+    let vector = &after.outcome.registers.vectors[0];
+    for i in 0..16 {
+        let byte = numbers.get(i).copied().unwrap_or(u8::MAX);
+        assert_eq!(vector.byte(i), Some(byte), "{i}");
+    }
+    // cvtpi2pd xmm0, [rbx], and before it movq mm1, [rbx], or nothing.
+    let integers = f64::from_bits(0xffff_ffff_0000_0003);
+    let converts = [0x66, 0x0f, 0x2a, 0x03];
+    for (before, top) in [(&[0x0f, 0x6f, 0x0b][..], Some(0)), (&[], None)] {
+        let code = [before, &converts].concat();
+        let after = with(
+            X87::saved(CONTROL, 0x1800, 0, &[[0; 10]; 8]),
+            lab(integers, 0.0, &code),
+        );
+        let vector = &after.outcome.registers.vectors[0];
+        let numbers = [3f64, -1f64].map(f64::to_le_bytes).concat();
+        let held: Vec<_> = (0..16).map_while(|i| vector.byte(i)).collect();
+        assert_eq!(held, numbers);
+        assert_eq!(after.outcome.registers.x87.top, top);
+    }
+}

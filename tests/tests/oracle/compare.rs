@@ -301,8 +301,11 @@ impl Watch {
     }
 }
 
-/// 64 bits of a vector register, if the processor shows them.
+/// 64 bits of a vector or MMX register, if the processor shows them.
 fn vector_word(state: &State, register: Register, word: u8) -> Option<u64> {
+    if register.is_mm() {
+        return state.mmx.get(register.number()).copied();
+    }
     let half = state.vectors.get(register.number())?;
     let at = 8 * usize::from(word);
     Some(u64::from_le_bytes(half.get(at..at + 8)?.try_into().ok()?))

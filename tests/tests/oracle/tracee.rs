@@ -19,6 +19,8 @@ pub(crate) struct State {
     pub(crate) general: user_regs_struct,
     /// `xmm0` to `xmm15`.
     pub(crate) vectors: [[u8; 16]; 16],
+    /// `mm0` to `mm7`.
+    pub(crate) mmx: [u64; 8],
     pub(crate) mxcsr: u32,
 }
 
@@ -194,9 +196,16 @@ impl Tracee {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
         }
+        // They are saved from the top of the stack on.
+        let top = usize::from(floating.swd >> 11 & 7);
+        let mut mmx = [0; 8];
+        for (place, words) in floating.st_space.chunks_exact(4).enumerate() {
+            mmx[(top + place) & 7] = u64::from(words[1]) << 32 | u64::from(words[0]);
+        }
         Ok(State {
             general: self.registers()?,
             vectors,
+            mmx,
             mxcsr: floating.mxcsr,
         })
     }

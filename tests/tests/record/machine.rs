@@ -1,6 +1,6 @@
 //! What the machine has: its clocks, and what `vcpid check` says of it.
 
-use std::process::Command;
+use std::process::{Child, Command};
 
 use libtest_mimic::Completion;
 use serde_json::Value;
@@ -71,6 +71,54 @@ pub(crate) fn check() -> TestResult {
         plain.status.success() && text(&plain).contains("cpu-clock"),
         || text(&plain),
     )?;
+    done()
+}
+
+/// A process that does not outlive the test.
+struct Kept(Child);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The cross-check compares something of a program that runs, and finds it as it was worked out:
+/// by pairs of breakpoints, or by steps where a recording is refused breakpoints.
+pub(crate) fn check_truth() -> TestResult {
+    let bench = Bench::new()?;
+    let has_breakpoints = bench.record(&["--bounce=1", "--", "true"]).output()?;
+    let has_breakpoints = has_breakpoints.status.success();
+    let mut busy = Kept(
+        Command::new("sh")
+            .args(["-c", "i=0; while :; do i=$((i+1)); done"])
+            .spawn()?,
+    );
+    let checked = Command::new(&bench.programs.vcpid)
+        .args(["check", "--truth", "4", "--format", "json"])
+        .output()?;
+    ensure(checked.status.success(), || text(&checked))?;
+    ensure(busy.0.try_wait()?.is_none(), || "it has ended".to_owned())?;
+    let found: Value =
+        serde_json::from_slice(&checked.stdout).map_err(|error| error.to_string())?;
+    println!("    {found}");
+    let count = |name: &str| found[name].as_u64().unwrap_or(0);
+    let (compared, raced) = (count("compared"), count("raced"));
+    ensure(
+        compared > raced
+            && count("agreed") + raced == compared
+            && count("pairs") >= compared
+            && count("results") > 0,
+        || text(&checked),
+    )?;
+    let why = &found["no_breakpoints"];
+    let is_told = match has_breakpoints {
+        true => why.is_null(),
+        false => why.as_str().is_some_and(|why| !why.is_empty()),
+    };
+    ensure(is_told, || text(&checked))?;
     done()
 }
 

@@ -22,7 +22,7 @@ use trial::{Test, TestResult, done, trials};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 29] = [
+    let tests: [(&str, Test); 30] = [
         ("the command's status is vcpid's", life::statuses),
         (
             "a command that does not exist is 127 and leaves no file",
@@ -106,6 +106,10 @@ fn main() -> ExitCode {
             truth::exec_loop,
         ),
         ("check says what works, as text and JSON", machine::check),
+        (
+            "check compares with the processor, by breakpoints or steps",
+            machine::check_truth,
+        ),
         (
             "the rate is what one percent affords",
             machine::default_rate,

@@ -158,6 +158,7 @@ impl Collector {
         let is_long = visit.stood > LONG;
         self.tables.count(Counter::StepsStoodLong, is_long.into());
         let instructions = visit.steps.len() as u64;
+        self.totals.pairs += instructions;
         self.tables.count(Counter::StepsInstructions, instructions);
         if visit.steps.is_empty() {
             return;
@@ -283,6 +284,10 @@ impl Collector {
 
     fn count_compared(&mut self, steps: &[Known], compared: &Compared) {
         let disagreed = compared.differences.len() as u64;
+        // Each disagreement is counted where it is noted.
+        self.totals.compared += compared.agreed + compared.raced + disagreed;
+        self.totals.compared_results += compared.known;
+        self.totals.raced += compared.raced;
         for (counter, n) in [
             (Counter::StepsNotWorkedOut, compared.not_worked_out),
             (

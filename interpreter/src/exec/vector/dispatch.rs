@@ -7,7 +7,7 @@ mod moving;
 
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
-use super::{fused, lanes, masked, masks, sparse, text};
+use super::{fused, lanes, masked, masks, of_mmx, sparse, text};
 use crate::decode::Handler;
 use by_lane::is_by_lane;
 use floating::floating;
@@ -16,10 +16,13 @@ use moving::moving;
 
 /// The handler of a vector instruction, if its encoding and operands are such as are handled.
 pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
+    let mnemonic = instruction.mnemonic();
+    if let Some(handler) = of_mmx::handler(mnemonic) {
+        return Some(handler);
+    }
     if !has_vector_operands(instruction) {
         return None;
     }
-    let mnemonic = instruction.mnemonic();
     // Of one name are comparisons into vector registers and into masks.
     if registers(instruction).any(Register::is_k) {
         return masks::handler(mnemonic);

@@ -222,7 +222,6 @@ pub(super) fn handler(instruction: &Instruction) -> Option<Handler> {
     let handler: Handler = match mnemonic {
         M::Movq2dq => to_vector,
         M::Movdq2q => from_vector,
-        // What else has a vector register converts numbers.
         _ if !registers().all(|register| register.is_mm() || register.is_gpr()) => return None,
         M::Movd | M::Movq | M::Movntq => transfer,
         M::Pand => |m, d| words(m, d, |a, b| a & b),
@@ -246,6 +245,11 @@ pub(super) fn handler(instruction: &Instruction) -> Option<Handler> {
     Some(handler)
 }
 
+/// What an MMX register holds.
+pub(in crate::exec) fn register(m: &Machine<'_>, register: Register) -> Word {
+    m.registers.x87.registers[number(register)].significand
+}
+
 fn number(register: Register) -> usize {
     register.number() & 7
 }
@@ -255,8 +259,7 @@ fn read(m: &mut Machine<'_>, d: &Decoded, operand: u32) -> Result<Word, StopReas
     let instruction = d.instruction();
     match instruction.op_kind(operand) {
         OpKind::Register if instruction.op_register(operand).is_mm() => {
-            let number = number(instruction.op_register(operand));
-            Ok(m.registers.x87.registers[number].significand)
+            Ok(register(m, instruction.op_register(operand)))
         }
         OpKind::Register | OpKind::Memory => m.read(d, operand),
         _ => Ok(Word::known(instruction.immediate8().into())),
@@ -264,7 +267,7 @@ fn read(m: &mut Machine<'_>, d: &Decoded, operand: u32) -> Result<Word, StopReas
 }
 
 /// Writes the first operand and ends the instruction.
-fn write(m: &mut Machine<'_>, d: &Decoded, value: Word) -> Done {
+pub(in crate::exec) fn write(m: &mut Machine<'_>, d: &Decoded, value: Word) -> Done {
     let instruction = d.instruction();
     let register = instruction.op0_register();
     if instruction.op0_kind() == OpKind::Register && register.is_mm() {

@@ -108,6 +108,11 @@ pub(super) const SINGLES: &[&str] = &[
     "vcvtpd2dq xmm0, ymm1",
     "cvttpd2dq xmm0, xmm1",
     "vcvttpd2dq xmm0, ymm1",
+    // Two integers in MMX registers, and numbers.
+    "movdq2q mm0, xmm1\nmovq2dq xmm0, mm0\ncvtpi2ps xmm1, mm0\ncvtpi2pd xmm2, mm0\nemms",
+    "cvtps2pi mm0, xmm1\ncvttps2pi mm1, xmm2\ncvtpi2ps xmm0, mm0\nmovq2dq xmm1, mm1\nemms",
+    "cvtpd2pi mm0, xmm1\ncvttpd2pi mm1, xmm2\ncvtpi2pd xmm0, mm0\nmovq2dq xmm1, mm1\nemms",
+    "cvtpi2ps xmm0, [rsi]\ncvtpi2pd xmm1, [rsi+8]\ncvttpd2pi mm0, [rsi]\nmovq2dq xmm2, mm0\nemms",
     // Other roundings, and subnormal numbers that count as zero.
     "mov dword ptr [rsi], 0x3f80\nldmxcsr [rsi]\naddsd xmm0, xmm1\nmulps xmm1, xmm2\n\
      mov dword ptr [rsi], 0x1f80\nldmxcsr [rsi]",
@@ -138,5 +143,4 @@ pub(super) const SINGLES: &[&str] = &[
     // What is not interpreted makes unknown what it writes.
     "rcpps xmm0, xmm1",
     "vrsqrtss xmm0, xmm1, xmm2",
-    "movq2dq xmm0, mm0\ncvtpi2ps xmm1, mm1\nemms",
 ];
