@@ -38,8 +38,8 @@ pub fn float_lanes(instruction: &Instruction) -> Option<FloatLanes> {
     })
 }
 
-/// How instructions begin whose names end as if they were of floating-point numbers: integers (`p`),
-/// masks, and shuffles of any bits.
+/// How instructions begin whose names end as if they were of floating-point numbers: those of
+/// integers (`p`) and masks, and shuffles of any bits.
 const OF_ANY_BITS: [&str; 11] = [
     "p",
     "4dp",

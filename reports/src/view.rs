@@ -378,8 +378,8 @@ impl<'p> View<'p> {
         all
     }
 
-    /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was seen
-    /// at a PC counted at that. What was called by a PLT stub has no caller that is known.
+    /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was
+    /// seen at a PC counted at that. What was called by a PLT stub has no caller that is known.
     pub(crate) fn values_where(
         &self,
         by_caller: bool,

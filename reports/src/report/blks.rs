@@ -313,7 +313,8 @@ fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFacto
     }
 }
 
-/// Whether an instruction does nothing but load what lies in its image where that cannot be written.
+/// Whether an instruction does nothing but load what lies in its image, where that cannot be
+/// written.
 fn loads_read_only(instruction: &Instruction, elf: Option<&Elf>) -> bool {
     use Mnemonic as M;
     let is_load = matches!(

@@ -3,8 +3,8 @@
 //! Symbol tables of large programs take longer to read than most reports do. An entry is of one
 //! build id, or of one content id where there is none, and has the functions around addresses that
 //! reports were about. It counts while the image's file, and every place where its debug file may
-//! be, are as they were; and whoever may have changed it is its owner. Whatever else an entry is, it
-//! is as if there were none.
+//! be, are as they were; and whoever may have changed it is its owner. Whatever else an entry is,
+//! it is as if there were none.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Metadata};

@@ -206,8 +206,8 @@ impl Line {
 }
 
 impl Profile {
-    /// Whether it is of bits that the instruction does not compute, or that another profile shows as
-    /// a number.
+    /// Whether it is of bits that the instruction does not compute, or that another profile shows
+    /// as a number.
     pub(crate) fn is_beside(&self) -> bool {
         self.meaning == Meaning::Beside
     }
