@@ -2,8 +2,9 @@
 
 use std::io;
 use std::thread;
+use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags, ProgramInput, ProgramMut};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, ProgramMut};
 
 use super::Bpf;
 use super::abi::TimerStart;
@@ -13,6 +14,11 @@ use crate::{Clock, Error, cpus};
 const START: &str = "start_timer";
 /// Is told the CPU.
 const STOP: &str = "stop_timer";
+
+/// The kernel has a timer's memory from what is free at once, and refuses where there is none just
+/// then. So often it is asked, and so long after each refusal.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// The map with the mean of the intervals.
 const MEAN: &str = "mean_interval";
@@ -54,17 +60,29 @@ impl Bpf {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn start_timer_here(&self) -> Result<bool, Error> {
-        let output = self
-            .timer_program(START)?
-            .test_run(ProgramInput::default())
-            .map_err(|error| Error::bpf("start a timer", &error))?;
-        match TimerStart::of(output.return_value) {
-            Some(TimerStart::Pinned) => Ok(true),
-            Some(TimerStart::NotPinned) => Ok(false),
-            None => Err(Error::Bpf {
-                what: "start a timer",
-                why: io::Error::from_raw_os_error(-output.return_value.cast_signed()).to_string(),
-            }),
+        let program = self.timer_program(START)?;
+        let mut tries = 1;
+        loop {
+            let (is_short, why) = match program.test_run(ProgramInput::default()) {
+                Ok(output) => {
+                    if let Some(start) = TimerStart::of(output.return_value) {
+                        return Ok(matches!(start, TimerStart::Pinned));
+                    }
+                    let error = -output.return_value.cast_signed();
+                    let why = io::Error::from_raw_os_error(error).to_string();
+                    (error == libc::ENOMEM, why)
+                }
+                Err(error) => {
+                    let is_short = error.kind() == ErrorKind::OutOfMemory;
+                    (is_short, format!("{error:#}"))
+                }
+            };
+            if !is_short || tries == TRIES {
+                let what = "start a timer";
+                return Err(Error::Bpf { what, why });
+            }
+            tries += 1;
+            thread::sleep(BETWEEN_TRIES);
         }
     }
 
