@@ -21,8 +21,12 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// The number of these mappings, which is theirs until they change.
-    fn of(&mut self, maps: &Maps) -> u64 {
+    /// The number of these mappings at a sample's time, which is theirs until they change or code
+    /// in them has another image: what is shown of code was decoded under its image.
+    fn of(&mut self, maps: &Maps, time: u64) -> u64 {
+        if maps.passes_rename(time) {
+            maps.epoch.set(0);
+        }
         match maps.epoch.get() {
             0 => {
                 self.last += 1;
@@ -87,7 +91,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         Self {
             space,
             cache,
-            epoch: epochs.of(space.maps),
+            epoch: epochs.of(space.maps, space.time),
             captured,
             run: Run::default(),
             compared: Run::default(),

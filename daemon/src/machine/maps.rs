@@ -3,7 +3,7 @@
 mod code;
 mod exposed;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +31,12 @@ pub(crate) struct Maps {
     pub(crate) bases: Cell<Option<(u32, BaseWriters)>>,
     /// The number that code of these mappings is kept under; 0 until it has one.
     pub(crate) epoch: Cell<u64>,
+    /// When names of code came that no sample is behind yet, by the samples' clock, in order.
+    renames: RefCell<Vec<u64>>,
 }
+
+/// Renames that are waited for at most: samples are late by few looks.
+const MAX_RENAMES: usize = 64;
 
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
@@ -89,7 +94,26 @@ impl Maps {
             grants: Grants::default(),
             bases: Cell::new(None),
             epoch: Cell::new(0),
+            renames: RefCell::default(),
         }
+    }
+
+    /// Takes note that code has other images from this time on. Samples of before, which are still
+    /// to come, have the images of before.
+    pub(crate) fn note_rename(&self, time: u64) {
+        self.epoch.set(0);
+        let mut renames = self.renames.borrow_mut();
+        if renames.len() == MAX_RENAMES {
+            renames.remove(0);
+        }
+        renames.push(time);
+    }
+
+    /// Whether a sample of this time is the first one behind a rename.
+    pub(crate) fn passes_rename(&self, time: u64) -> bool {
+        let mut renames = self.renames.borrow_mut();
+        let passed = renames.iter().take_while(|rename| **rename <= time).count();
+        renames.drain(..passed).next().is_some()
     }
 
     /// What was [remembered](Self::remember), unless the mappings have changed since.

@@ -156,6 +156,25 @@ fn without_the_bytes() {
     assert!(held(13, 1) && !held(14, 3) && !held(17, 2));
 }
 
+/// Samples of before a rename leave nothing prepared for those behind it.
+#[test]
+fn other_names() {
+    let mut kept = Kept::new();
+    for _ in 0..3 {
+        kept.run(&CODE, 16);
+    }
+    let maps = &kept.process.maps;
+    let mut epochs = Epochs::default();
+    let first = epochs.of(maps, 100);
+    maps.note_rename(200);
+    let between = epochs.of(maps, 150);
+    assert_ne!(between, first);
+    assert_eq!(epochs.of(maps, 199), between);
+    let behind = epochs.of(maps, 200);
+    assert_ne!(behind, between);
+    assert_eq!(epochs.of(maps, 300), behind);
+}
+
 /// When another mapping comes, all is fetched again; processes do not see each other's.
 #[test]
 fn other_mappings() {
