@@ -78,6 +78,43 @@ fn mask_of(instruction: &Instruction) -> Option<u64> {
     }
 }
 
+/// The address of the image that an instruction loads from, if it does nothing but load into a
+/// register.
+pub fn loaded_place(instruction: &Instruction) -> Option<u64> {
+    use Mnemonic as M;
+    let only_moves = matches!(
+        instruction.mnemonic(),
+        M::Mov
+            | M::Movzx
+            | M::Movsx
+            | M::Movsxd
+            | M::Movd
+            | M::Movq
+            | M::Movss
+            | M::Movsd
+            | M::Movaps
+            | M::Movapd
+            | M::Movups
+            | M::Movupd
+            | M::Movdqa
+            | M::Movdqu
+            | M::Vmovd
+            | M::Vmovq
+            | M::Vmovss
+            | M::Vmovsd
+            | M::Vmovaps
+            | M::Vmovapd
+            | M::Vmovups
+            | M::Vmovupd
+            | M::Vmovdqa
+            | M::Vmovdqu
+    );
+    let is_load = only_moves
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.is_ip_rel_memory_operand();
+    is_load.then(|| instruction.ip_rel_memory_address())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +172,18 @@ mod tests {
         for bytes in cases {
             assert_eq!(constant(&decoded(bytes)), None, "{bytes:x?}");
         }
+    }
+
+    /// A load says where; a store and what computes load nothing as it is.
+    #[test]
+    fn loads_of_the_image() {
+        let place = |bytes: &[u8]| loaded_place(&decoded(bytes));
+        // mov eax, [rip+8]; movsd xmm0, [rip+8]
+        assert!(place(&[0x8b, 5, 8, 0, 0, 0]).is_some());
+        assert!(place(&[0xf2, 0x0f, 0x10, 5, 8, 0, 0, 0]).is_some());
+        // mov [rip+8], eax; add eax, [rip+8]; mov eax, [rax]
+        assert!(place(&[0x89, 5, 8, 0, 0, 0]).is_none());
+        assert!(place(&[3, 5, 8, 0, 0, 0]).is_none());
+        assert!(place(&[0x8b, 0]).is_none());
     }
 }

@@ -10,7 +10,7 @@ mod plt;
 mod register;
 mod vectors;
 
-pub use constant::{Constant, constant};
+pub use constant::{Constant, constant, loaded_place};
 pub use lanes::{FloatLanes, float_lanes};
 pub use plt::{Jump, binds_lazily, is_landing_pad, jumps_through_slot, slot_of_stub};
 pub use register::{is_same_register, register_name};

@@ -67,11 +67,10 @@ fn next_tuple(reader: &mut Reader<'_>) -> Option<Estimate<u64>> {
     let shape = reader.byte().ok()?;
     let value = reader.number().ok()?;
     let (estimate, variance, least) = match shape & COUNTED {
-        0 => (
-            reader.real().ok()?,
-            reader.real().ok()?,
-            reader.real().ok()?,
-        ),
+        0 => {
+            let mut real = || reader.real().ok();
+            (real()?, real()?, real()?)
+        }
         _ => {
             let count = reader.number().ok()? as f64;
             (count, 0.0, count)
@@ -93,11 +92,6 @@ fn next_tuple(reader: &mut Reader<'_>) -> Option<Estimate<u64>> {
 }
 
 impl List {
-    /// Events offered.
-    pub fn events(&self) -> f64 {
-        self.events
-    }
-
     /// Values.
     pub fn len(&self) -> usize {
         self.count as usize

@@ -512,7 +512,7 @@ fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Me
             let time = (time(row.time.0), time(row.time.1));
             course.add(&values, row.windows as f64, time);
         }
-        even += row.even.unwrap_or(0.0) * row.list.events();
+        even += row.even.unwrap_or(0.0) * row.list.events;
     }
     let (pc, parameter, caller) = group.first().map_or((0, "", None), Member::key);
     Merged {

@@ -372,10 +372,7 @@ impl<'p> View<'p> {
             true => Callers::Known,
             false => Callers::Together,
         };
-        let place = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
-        let mut all = Vec::new();
-        self.each_value_told(callers, place, |_| true, &mut |values| all.push(values));
-        all
+        self.all_values(callers, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
     }
 
     /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was
@@ -389,6 +386,10 @@ impl<'p> View<'p> {
             true => Callers::Apart,
             false => Callers::Together,
         };
+        self.all_values(callers, place)
+    }
+
+    fn all_values(&self, callers: Callers, place: impl Fn(usize) -> Option<usize>) -> Vec<Values> {
         let mut all = Vec::new();
         self.each_value_told(callers, place, |_| true, &mut |values| all.push(values));
         all

@@ -16,17 +16,17 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut n: u64) {
 }
 
 /// How many bytes [`put`] appends.
-pub(crate) fn length(n: u64) -> u32 {
+pub(super) fn length(n: u64) -> u32 {
     (64 - (n | 1).leading_zeros()).div_ceil(7)
 }
 
 /// A signed number such that small ones of either sign are small.
-pub(crate) const fn folded(n: i64) -> u64 {
+pub(super) const fn folded(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()
 }
 
 /// What [`folded`] was given.
-pub(crate) const fn unfolded(n: u64) -> i64 {
+pub(super) const fn unfolded(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -((n & 1).cast_signed())
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn put_real(bytes: &mut Vec<u8>, x: f64) {
 }
 
 /// As [`put_real`], but 24 bits are kept of a number that is not whole.
-pub(crate) fn put_rough(bytes: &mut Vec<u8>, x: f64) {
+pub(super) fn put_rough(bytes: &mut Vec<u8>, x: f64) {
     match whole(x) {
         Some(n) => put(bytes, n << 1),
         None => {
@@ -70,12 +70,12 @@ impl<'b> Reader<'b> {
     }
 
     /// Bytes that are left.
-    pub(crate) fn left(&self) -> usize {
+    pub(super) fn left(&self) -> usize {
         self.bytes.len()
     }
 
     /// The next `count` bytes.
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'b [u8], Bad> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Bad> {
         let (taken, rest) = self
             .bytes
             .split_at_checked(count)
@@ -114,7 +114,7 @@ impl<'b> Reader<'b> {
 
     /// A number of things of at least one byte each in a column of `room` bytes: no more can be
     /// meant.
-    pub(crate) fn count(&mut self, room: usize) -> Result<usize, Bad> {
+    pub(super) fn count(&mut self, room: usize) -> Result<usize, Bad> {
         let count = usize::try_from(self.number()?).ok();
         count
             .filter(|count| *count <= room)
@@ -122,7 +122,7 @@ impl<'b> Reader<'b> {
     }
 
     /// What [`put`] appended of a folded number.
-    pub(crate) fn signed(&mut self) -> Result<i64, Bad> {
+    pub(super) fn signed(&mut self) -> Result<i64, Bad> {
         self.number().map(unfolded)
     }
 
@@ -135,7 +135,7 @@ impl<'b> Reader<'b> {
     }
 
     /// What [`put_rough`] appended.
-    pub(crate) fn rough(&mut self) -> Result<f64, Bad> {
+    pub(super) fn rough(&mut self) -> Result<f64, Bad> {
         match self.number()? {
             1 => positive(f64::from(f32::from_le_bytes(self.array()?))),
             n => halved(n),
@@ -143,7 +143,7 @@ impl<'b> Reader<'b> {
     }
 
     /// Everything has been read.
-    pub(crate) fn end(self) -> Result<(), Bad> {
+    pub(super) fn end(self) -> Result<(), Bad> {
         match self.bytes {
             [] => Ok(()),
             _ => Err(Bad("has more than its rows need")),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic};
+use iced_x86::{Instruction, InstructionInfoFactory};
 use serde::{Serialize, Serializer};
 
 use super::{is_supported, nothing};
@@ -316,41 +316,13 @@ fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFacto
 /// Whether an instruction does nothing but load what lies in its image, where that cannot be
 /// written.
 fn loads_read_only(instruction: &Instruction, elf: Option<&Elf>) -> bool {
-    use Mnemonic as M;
-    let is_load = matches!(
-        instruction.mnemonic(),
-        M::Mov
-            | M::Movzx
-            | M::Movsx
-            | M::Movsxd
-            | M::Movd
-            | M::Movq
-            | M::Movss
-            | M::Movsd
-            | M::Movaps
-            | M::Movapd
-            | M::Movups
-            | M::Movupd
-            | M::Movdqa
-            | M::Movdqu
-            | M::Vmovd
-            | M::Vmovq
-            | M::Vmovss
-            | M::Vmovsd
-            | M::Vmovaps
-            | M::Vmovapd
-            | M::Vmovups
-            | M::Vmovupd
-            | M::Vmovdqa
-            | M::Vmovdqu
-    );
-    if !is_load || !instruction.is_ip_rel_memory_operand() {
+    let Some(address) = instructions::loaded_place(instruction) else {
         return false;
-    }
-    let address = instruction.ip_rel_memory_address();
+    };
     let segments = elf.map(|elf| elf.binary().segments()).unwrap_or_default();
     let mut of_address = segments.iter().filter(|segment| {
-        (segment.address..segment.address + segment.memory_size).contains(&address)
+        let offset = address.checked_sub(segment.address);
+        offset.is_some_and(|offset| offset < segment.memory_size)
     });
     of_address.next().is_some_and(|segment| !segment.writable)
 }

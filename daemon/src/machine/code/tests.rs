@@ -163,8 +163,7 @@ fn other_names() {
     for _ in 0..3 {
         kept.run(&CODE, 16);
     }
-    let maps = &kept.process.maps;
-    let mut epochs = Epochs::default();
+    let (maps, epochs) = (&kept.process.maps, &mut kept.epochs);
     let first = epochs.of(maps, 100);
     maps.note_rename(200);
     let between = epochs.of(maps, 150);

@@ -32,10 +32,10 @@ fn from_integers<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     wait(m)?;
     in_mode(m, d, |m, mode| {
         let instruction = d.instruction();
-        let source = if instruction.op1_kind() == OpKind::Register {
-            Vector::from_word(mmx::register(m, instruction.op1_register()))
-        } else {
-            read(m, d, 1)?
+        let is_register = instruction.op1_kind() == OpKind::Register;
+        let source = match is_register {
+            true => Vector::from_word(mmx::register(m, instruction.op1_register())),
+            false => read(m, d, 1)?,
         };
         let mut result = vector_register(m, instruction.op0_register());
         for i in 0..LANES {
@@ -43,11 +43,10 @@ fn from_integers<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
             let number = lane.and_then(|lane| F::from_integer(lane.into(), mode));
             result.set_lane(i, number);
         }
-        if instruction.op1_kind() == OpKind::Register {
-            m.registers.x87.enter_mmx();
-        } else {
+        match is_register {
+            true => m.registers.x87.enter_mmx(),
             // Intel's manual has one of both leave x87 alone then. Others say nothing.
-            m.registers.x87.perhaps_enter_mmx();
+            false => m.registers.x87.perhaps_enter_mmx(),
         }
         write(m, d, 0, &result)
     })
