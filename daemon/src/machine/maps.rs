@@ -4,7 +4,7 @@ mod code;
 mod exposed;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use interpreter::BaseWriters;
@@ -31,12 +31,12 @@ pub(crate) struct Maps {
     pub(crate) bases: Cell<Option<(u32, BaseWriters)>>,
     /// The number that code of these mappings is kept under; 0 until it has one.
     pub(crate) epoch: Cell<u64>,
-    /// When names of code came that no sample is behind yet, by the samples' clock, in order.
-    renames: RefCell<Vec<u64>>,
+    /// When names of code came that no sample is behind yet, by the samples' clock.
+    renames: RefCell<BTreeSet<u64>>,
 }
 
-/// Renames that are waited for at most: samples are late by few looks.
-const MAX_RENAMES: usize = 64;
+/// Renames that are waited for at most, of those between samples and the last look.
+const MAX_RENAMES: usize = 1024;
 
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
@@ -103,17 +103,20 @@ impl Maps {
     pub(crate) fn note_rename(&self, time: u64) {
         self.epoch.set(0);
         let mut renames = self.renames.borrow_mut();
-        if renames.len() == MAX_RENAMES {
-            renames.remove(0);
+        renames.insert(time);
+        if renames.len() > MAX_RENAMES {
+            renames.pop_first();
         }
-        renames.push(time);
     }
 
     /// Whether a sample of this time is the first one behind a rename.
     pub(crate) fn passes_rename(&self, time: u64) -> bool {
         let mut renames = self.renames.borrow_mut();
-        let passed = renames.iter().take_while(|rename| **rename <= time).count();
-        renames.drain(..passed).next().is_some()
+        let passes = renames.first().is_some_and(|rename| *rename <= time);
+        if passes {
+            renames.retain(|rename| *rename > time);
+        }
+        passes
     }
 
     /// What was [remembered](Self::remember), unless the mappings have changed since.

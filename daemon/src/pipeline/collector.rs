@@ -349,10 +349,10 @@ impl Collector {
 
     /// Has traces of the code that these processes make prepared anew: what is shown of code is
     /// what was decoded under its image.
-    fn prepare_anew(&mut self, renamed: &[Pid], now: u64) {
-        for pid in renamed {
+    fn prepare_anew(&mut self, renamed: &[(Pid, u64)]) {
+        for (pid, time) in renamed {
             if let Some(process) = self.loadmap.get(*pid) {
-                process.maps.note_rename(now);
+                process.maps.note_rename(*time);
             }
         }
     }
@@ -363,7 +363,7 @@ impl Collector {
         if self.images.has_generated() && self.loadmap.host.is_live() {
             let now = sampler::clock_now();
             let renamed = self.images.look_at_generated(None, now);
-            self.prepare_anew(&renamed, now);
+            self.prepare_anew(&renamed);
             // What is noted follows from samples alone.
             if matches!(self.loadmap.host, Host::Live) {
                 for pid in self.images.makers() {
@@ -533,7 +533,7 @@ impl Collector {
                 if is_leader && self.images.has_generated() && self.loadmap.host.is_live() {
                     let now = sampler::clock_now();
                     let renamed = self.images.look_at_generated(Some(pid), now);
-                    self.prepare_anew(&renamed, now);
+                    self.prepare_anew(&renamed);
                 }
                 self.loadmap.exit(pid, is_leader, time);
                 if let Some(updates) = &mut self.updates

@@ -235,8 +235,8 @@ impl Images {
     }
 
     /// Looks for new names of the code that processes make; `now` is taken before. Returns the
-    /// processes whose code has another image now.
-    pub(crate) fn look_at_generated(&mut self, only: Option<Pid>, now: u64) -> Vec<Pid> {
+    /// processes whose code has another image, and from when on.
+    pub(crate) fn look_at_generated(&mut self, only: Option<Pid>, now: u64) -> Vec<(Pid, u64)> {
         let mut renamed = Vec::new();
         let mut wanted = Vec::new();
         let mut bytes = self.generated_bytes;
@@ -256,9 +256,6 @@ impl Images {
                 generated.bytes += dump.bytes() - held;
             }
             let lines = generated.map.look(pid);
-            if !loaded.is_empty() || !lines.is_empty() {
-                renamed.push(pid);
-            }
             // From the future nothing comes.
             let loaded = loaded.into_iter().map(|Loaded { time, line }| {
                 let time = time.min(now);
@@ -266,6 +263,8 @@ impl Images {
             });
             let came = (generated.looked, now);
             for (line, came) in loaded.chain(lines.into_iter().map(|line| (line, came))) {
+                // In between code may have either name, and has none.
+                renamed.extend([(pid, came.0 + 1), (pid, came.1)]);
                 let is_kept =
                     bytes + generated.bytes - before < MAX_BYTES && generated.add(line, came);
                 not_kept += u64::from(!is_kept);
@@ -279,6 +278,7 @@ impl Images {
         for (id, generations) in wanted {
             self.make_generations(id, generations);
         }
+        renamed.dedup();
         renamed
     }
 
