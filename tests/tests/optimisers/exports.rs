@@ -273,9 +273,7 @@ pub(crate) fn propeller() -> TestResult {
 /// right.
 pub(crate) fn gcov() -> TestResult {
     let Some(version) = gcc_version() else {
-        return Ok(libtest_mimic::Completion::ignored_with(
-            "there is no gcc of version 12 to 14",
-        ));
+        return Ok(libtest_mimic::Completion::ignored_with(NO_GCC));
     };
     let of = Recorded::empty()?;
     let source = fixture("optimised.c");
@@ -313,8 +311,11 @@ pub(crate) fn gcov() -> TestResult {
     done()
 }
 
+/// Why tests of GCC are skipped.
+pub(crate) const NO_GCC: &str = "there is no gcc of version 12 to 14";
+
 /// The major version of GCC, if it is one that is known.
-fn gcc_version() -> Option<String> {
+pub(crate) fn gcc_version() -> Option<String> {
     let output = std::process::Command::new("gcc")
         .arg("-dumpversion")
         .output()

@@ -53,7 +53,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 17] = [
+    let tests: [(&str, Test); 20] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -68,6 +68,12 @@ fn main() -> ExitCode {
             "pgo takes the steps by itself, and the programs stay right",
             steps::pgo,
         ),
+        (
+            "pgo builds by counters, whose skeleton it writes first",
+            steps::by_proftext,
+        ),
+        ("pgo builds by a layout of blocks", steps::by_propeller),
+        ("pgo builds by counts of lines", steps::by_gcov),
         (
             "hints begin with the divisor that nearly always is 7",
             steps::hints,

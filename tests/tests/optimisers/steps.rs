@@ -2,14 +2,17 @@
 
 use std::process::Output;
 
-use libtest_mimic::Failed;
+use libtest_mimic::{Completion, Failed};
 use serde_json::Value;
 use vcpi_tests::programs::root;
 
 use crate::common::{ensure, text};
 use crate::trial::{TestResult, done};
-use crate::{FEW_ROUNDS, Recorded, found, recorded, skipped};
+use crate::{FEW_ROUNDS, Recorded, exports, found, missing, recorded, skipped};
 
+/// Rounds of `fixtures/optimised.c` that are recorded to build by: 2,500 samples are the least that
+/// exports take.
+const ROUNDS_OF_A_ROUTE: &str = "2000";
 /// Rounds of `fixtures/special.c`: some seconds.
 const ROUNDS: &str = "15000";
 
@@ -52,6 +55,85 @@ pub(crate) fn pgo() -> TestResult {
     ensure(trial["same_output"] == true && trial["rounds"] == 5, || {
         trial.to_string()
     })?;
+    done()
+}
+
+/// Builds by `vcpi pgo build --by`, records that, and builds again with the profile and more flags,
+/// as the page has it. The program does the same, and is in `better`. What was printed last comes
+/// back.
+fn route(of: &Recorded, by: &str, flags: &str) -> Result<String, Failed> {
+    let source = root().join("tests/fixtures/optimised.c");
+    let build = |name: &str, profile: &[&str], flags: &str| {
+        let line = format!("$CC -O2 {flags} -o {name} {}", source.display());
+        let words = [
+            &["pgo", "build", "--by", by],
+            profile,
+            &["--", "sh", "-c", &line],
+        ];
+        of.vcpi(&words.concat()).map(|output| text(&output))
+    };
+    build("opt", &[], "")?;
+    of.vcpi(&[
+        "pgo",
+        "record",
+        "-o",
+        "opt.db",
+        "--rate",
+        "2000",
+        "--",
+        "./opt",
+        ROUNDS_OF_A_ROUTE,
+    ])?;
+    let mut profile = vec!["-i", "opt.db", "--image", "./opt"];
+    if by == "proftext" {
+        let skeleton = ["--skeleton", "skeleton"];
+        build("instrumented", &skeleton, "")?;
+        profile.extend(skeleton);
+    }
+    let said = build("better", &profile, flags)?;
+    let export = format!(" export {by} ");
+    let is_printed = |line: &str| line.starts_with("vcpi: $ ") && line.contains(&export);
+    ensure(said.lines().any(is_printed), || said.clone())?;
+    ensure(of.result("better")? == of.result("opt")?, || {
+        format!("the program built by {by} prints something else")
+    })?;
+    Ok(said)
+}
+
+/// Counters as of an instrumented run, in three builds: the second one tells the skeleton.
+pub(crate) fn by_proftext() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let said = route(&of, "proftext", "-Rpass=pgo-icall-prom")?;
+    ensure(said.contains("Promote indirect call to upwards"), || said)?;
+    done()
+}
+
+/// The layout by blocks, with both of its files: code that did not run has a place of its own.
+pub(crate) fn by_propeller() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    let said = route(&of, "propeller", "")?;
+    ensure(said.contains(" --order "), || said)?;
+    let symbols = text(&of.run("nm", &["better"])?);
+    let is_apart = |line: &str| line.contains("scan") && line.ends_with(".cold");
+    ensure(symbols.lines().any(is_apart), || symbols.clone())?;
+    done()
+}
+
+/// Counts of lines, for the gcc that is there.
+pub(crate) fn by_gcov() -> TestResult {
+    if exports::gcc_version().is_none() {
+        return Ok(Completion::ignored_with(exports::NO_GCC));
+    }
+    let of = Recorded::empty()?;
+    let said = route(&of, "gcov", "-fopt-info-optimized")?;
+    let is_promoted = |line: &str| line.contains("direct call") && line.contains("upwards");
+    ensure(said.lines().any(is_promoted), || said.clone())?;
     done()
 }
 
