@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::read::elf::{ElfFile, FileHeader};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use symbols::{Binary, Error, Pieces, Room};
 
@@ -191,7 +191,12 @@ impl Elf {
     /// addresses. An indirect one, whose implementation is chosen when it is
     /// bound, has none.
     pub(crate) fn exported(&self) -> Vec<(String, Option<u64>)> {
-        self.parsed(exported)
+        self.parsed(|file| match file {
+            object::File::Elf32(file) => exported(file),
+            object::File::Elf64(file) => exported(file),
+            _ => None,
+        })
+        .unwrap_or_default()
     }
 }
 
@@ -212,21 +217,32 @@ fn soname<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Opt
     String::from_utf8(table.string(entry).ok()?.to_vec()).ok()
 }
 
-fn exported<'a>(file: &object::File<'a, Pieces<'a>>) -> Vec<(String, Option<u64>)> {
-    file.dynamic_symbols()
-        .filter(|symbol| symbol.is_definition() && symbol.is_global())
-        .filter_map(|symbol| {
-            let name = symbol.name().ok()?;
-            let object::SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-                return None;
-            };
-            match st_info.st_type() {
-                object::elf::STT_FUNC => Some((name.to_owned(), Some(symbol.address()))),
-                object::elf::STT_GNU_IFUNC => Some((name.to_owned(), None)),
-                _ => None,
-            }
-        })
-        .collect()
+/// See [`Elf::exported`]. Names are cut out of their section, which is read once.
+fn exported<'a, Header: FileHeader>(
+    file: &ElfFile<'a, Header, Pieces<'a>>,
+) -> Option<Vec<(String, Option<u64>)>> {
+    let endian = file.endian();
+    let table = file.elf_dynamic_symbol_table();
+    let strings = file
+        .elf_section_table()
+        .section(table.string_section())
+        .ok()?;
+    let strings = strings.data(endian, file.data()).ok()?;
+    let name = |symbol: &Header::Sym| {
+        let from = usize::try_from(symbol.st_name(endian)).ok()?;
+        let bytes = strings.get(from..)?.split(|byte| *byte == 0).next()?;
+        String::from_utf8(bytes.to_vec()).ok()
+    };
+    let offered = |symbol: &Header::Sym| {
+        let address = match symbol.st_type() {
+            object::elf::STT_FUNC => Some(symbol.st_value(endian).into()),
+            object::elf::STT_GNU_IFUNC => None,
+            _ => return None,
+        };
+        let is_offered = !symbol.is_local() && symbol.is_definition(endian, table.strings());
+        is_offered.then(|| Some((name(symbol)?, address)))?
+    };
+    Some(table.symbols().iter().filter_map(offered).collect())
 }
 
 /// The running kernel's vdso.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use addr2line::{LookupContinuation as _, LookupResult};
 use gimli::{AttributeValue, DebugInfoOffset, Unit, UnitOffset};
@@ -30,8 +31,8 @@ pub(crate) struct Bounds {
     pub(crate) start: u64,
     /// First address behind it, where known.
     pub(crate) end: Option<u64>,
-    /// Its name, where known.
-    pub(crate) name: Option<String>,
+    /// Its name, where known; all addresses of a function have the same one.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 /// The most origins that are followed for a name.
@@ -54,13 +55,17 @@ pub(crate) fn bounds(elf: &Elf, addresses: &[u64]) -> Vec<Option<Bounds>> {
                     if range.begin >= range.end {
                         continue;
                     }
-                    for address in wanted.range(range.begin..range.end) {
-                        let name = name(dwarf, unit, entry.offset());
-                        found.entry(*address).or_insert_with(|| Bounds {
-                            start: range.begin,
-                            end: Some(range.end),
-                            name,
-                        });
+                    let mut inside = wanted.range(range.begin..range.end).peekable();
+                    if inside.peek().is_none() {
+                        continue;
+                    }
+                    let bounds = Bounds {
+                        start: range.begin,
+                        end: Some(range.end),
+                        name: name(dwarf, unit, entry.offset()).map(Arc::from),
+                    };
+                    for address in inside {
+                        found.entry(*address).or_insert_with(|| bounds.clone());
                     }
                 }
             }
@@ -244,7 +249,7 @@ mod tests {
             Some(Bounds {
                 start,
                 end: Some(end),
-                name: Some(name.to_owned()),
+                name: Some(name.into()),
             })
         };
         assert_eq!(

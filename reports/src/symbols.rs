@@ -20,6 +20,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -107,7 +108,7 @@ impl Code for Symbols<'_> {
 }
 
 /// Names by their starts: end and name.
-type Stored = BTreeMap<u64, (Option<u64>, String)>;
+type Stored = BTreeMap<u64, (Option<u64>, Arc<str>)>;
 
 /// Where an image's names come from.
 #[derive(Default)]
@@ -476,7 +477,7 @@ impl<'p> Symbols<'p> {
                     .address
                     .checked_add(symbol.size)
                     .filter(|_| symbol.size > 0);
-                (symbol.address, (end, elf::demangle(&symbol.name)))
+                (symbol.address, (end, elf::demangle(&symbol.name).into()))
             })
             .collect()
     }

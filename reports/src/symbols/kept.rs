@@ -11,7 +11,7 @@ use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use profiledb::rows::{Image, ImageKind};
@@ -114,8 +114,9 @@ struct Function {
 /// What an entry tells.
 #[derive(Debug)]
 pub(super) struct Remembered {
-    /// By address.
-    functions: BTreeMap<u64, Option<Told>>,
+    /// Addresses in their order, each with its function in `functions`, as in [`Entry`].
+    addresses: Vec<(u64, usize)>,
+    functions: Vec<Told>,
     /// The name that the file says to be known by.
     pub(super) soname: Option<String>,
 }
@@ -123,8 +124,24 @@ pub(super) struct Remembered {
 impl Remembered {
     /// The functions around addresses, if all of these are known.
     pub(super) fn all(&self, addresses: &[u64]) -> Option<Vec<Option<Told>>> {
-        let known = addresses.iter().map(|at| self.functions.get(at).cloned());
-        known.collect()
+        let told = |wanted: &u64| {
+            let place = self.addresses.binary_search_by_key(wanted, |(at, _)| *at);
+            let (_, number) = self.addresses.get(place.ok()?)?;
+            Some(self.function(*number))
+        };
+        addresses.iter().map(told).collect()
+    }
+
+    fn function(&self, number: usize) -> Option<Told> {
+        self.functions.get(number.checked_sub(1)?).cloned()
+    }
+
+    /// The function of each address.
+    fn by_address(&self) -> BTreeMap<u64, Option<Told>> {
+        let known = self.addresses.iter();
+        known
+            .map(|(at, number)| (*at, self.function(*number)))
+            .collect()
     }
 }
 
@@ -184,18 +201,19 @@ impl Place {
         if !holds {
             return None;
         }
-        let mut functions = BTreeMap::new();
+        let mut addresses = Vec::with_capacity(entry.steps.len());
         let mut address = 0_u64;
-        for (step, of) in entry.steps.iter().zip(&entry.function_of) {
+        for (step, number) in entry.steps.iter().zip(entry.function_of) {
             address = address.checked_add(*step)?;
-            let told = match usize::try_from(*of).ok()?.checked_sub(1) {
-                Some(index) => Some(entry.functions.get(index)?.told()),
-                None => None,
-            };
-            functions.insert(address, told);
+            let number = usize::try_from(number).ok()?;
+            if number > entry.functions.len() {
+                return None;
+            }
+            addresses.push((address, number));
         }
         Some(Remembered {
-            functions,
+            addresses,
+            functions: entry.functions.into_iter().map(Function::told).collect(),
             soname: entry.soname,
         })
     }
@@ -226,7 +244,8 @@ impl Place {
         soname: Option<String>,
         binary: &Binary,
     ) -> Option<()> {
-        let mut all = self.read().map(|known| known.functions).unwrap_or_default();
+        let known = self.read();
+        let mut all = known.map(|known| known.by_address()).unwrap_or_default();
         if all.len().saturating_add(addresses.len()) > MOST_ADDRESSES {
             all.clear();
         }
@@ -309,17 +328,17 @@ impl Function {
         Function {
             start,
             end,
-            name,
+            name: name.as_deref().map(str::to_owned),
             is_frame: told.is_frame,
         }
     }
 
-    fn told(&self) -> Told {
+    fn told(self) -> Told {
         Told {
             bounds: Bounds {
                 start: self.start,
                 end: self.end,
-                name: self.name.clone(),
+                name: self.name.map(Arc::from),
             },
             is_frame: self.is_frame,
         }

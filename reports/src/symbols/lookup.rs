@@ -79,7 +79,7 @@ impl Symbols<'_> {
         let bounds = self.bounds(image, &[address]).pop().flatten()?;
         let name = bounds.name?;
         match address.wrapping_sub(bounds.start) {
-            0 => Some(name),
+            0 => Some(name.to_string()),
             offset => Some(format!("{name}+0x{offset:x}")),
         }
     }
@@ -119,7 +119,7 @@ impl Symbols<'_> {
                 let bounds = Bounds {
                     start: found.start,
                     end: Some(found.end),
-                    name: Some(fenced(|| elf::demangle(&found.name))?),
+                    name: Some(fenced(|| elf::demangle(&found.name))?.into()),
                 };
                 last = Some((found, bounds.clone()));
                 Some(bounds)
@@ -196,10 +196,11 @@ impl Symbols<'_> {
         }
         let name = bounds.name.filter(|_| self.names);
         let named = name.is_some();
-        let name = name.unwrap_or_else(|| match self.names {
-            true => self.unnamed(image, bounds.start),
-            false => self.plain(image, bounds.start),
-        });
+        let name = match name {
+            Some(name) => name.to_string(),
+            None if self.names => self.unnamed(image, bounds.start),
+            None => self.plain(image, bounds.start),
+        };
         let id = self.functions.len();
         let (start, end) = (Some(bounds.start), bounds.end);
         self.functions.push(Function {

@@ -104,7 +104,7 @@ impl Symbols<'_> {
         Some(Bounds {
             start,
             end: Some(end),
-            name: Some(format!("{}{STUB}", elf::demangle(name))),
+            name: Some(format!("{}{STUB}", elf::demangle(name)).into()),
         })
     }
 }

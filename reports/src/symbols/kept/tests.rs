@@ -25,7 +25,7 @@ fn told(start: u64, name: Option<&str>) -> Option<Told> {
         bounds: Bounds {
             start,
             end: Some(start + 16),
-            name: name.map(str::to_owned),
+            name: name.map(Into::into),
         },
         is_frame: name.is_none(),
     })
