@@ -70,13 +70,21 @@ pub(crate) trait Code {
 struct State {
     image: usize,
     address: u64,
-    /// Bit i: argument register i was overwritten on the way here.
-    written: u16,
+    /// Bit i: argument register i was overwritten on the way here; in its low byte at least, in
+    /// its low word, and in full.
+    written: Written,
     /// Calls and stubs on the way here.
     depth: u8,
     /// The function has variable arguments.
     variadic: bool,
 }
+
+/// What was overwritten, for each of [`WIDTHS`] a bit for each register.
+type Written = [u16; 3];
+
+/// Bits of parts of a register that can be written alone. The high byte of a word counts as the
+/// word where it is read, and as nothing where it is written.
+const WIDTHS: [u8; 3] = [8, 16, 64];
 
 /// General registers.
 const REGISTERS: usize = 16;
@@ -90,9 +98,12 @@ struct Step {
     /// The most bits that it reads, by general register.
     reads: [u8; REGISTERS],
     /// Bit r: it overwrites general register r.
-    written: u16,
+    written: Written,
     /// It stores a register on the stack.
     saves: bool,
+    /// The general register that it pushes, and that it pops.
+    pushed: Option<usize>,
+    popped: Option<usize>,
 }
 
 /// An address of an image.
@@ -133,11 +144,13 @@ impl<'c, C: Code> Walker<'c, C> {
         let (image, address) = entry;
         self.step(entry)?;
         let mut bits = [0_u32; MAX_REGISTERS];
+        // Bit i: argument register i is read by being pushed; general register r is popped.
+        let (mut pushed, mut popped) = (0_u16, 0_u16);
         let registers = convention.registers();
         let start = State {
             image,
             address,
-            written: 0,
+            written: Written::default(),
             depth: 0,
             variadic: self.is_variadic(entry),
         };
@@ -154,7 +167,15 @@ impl<'c, C: Code> Walker<'c, C> {
             let Some(step) = self.step((state.image, state.address)) else {
                 continue;
             };
-            let written = state.written | step.note(state, registers, &mut bits);
+            let mut written = state.written;
+            pushed |= step.pushes(state, registers);
+            popped |= step.popped.map_or(0, |register| 1 << register);
+            for (all, more) in written
+                .iter_mut()
+                .zip(step.note(state, registers, &mut bits))
+            {
+                *all |= more;
+            }
             let mut push = |next: State| {
                 if seen.insert(next) {
                     work.push(next);
@@ -204,6 +225,12 @@ impl<'c, C: Code> Walker<'c, C> {
                 | FlowControl::Return
                 | FlowControl::Interrupt
                 | FlowControl::Exception => {}
+            }
+        }
+        // What is popped again was saved; what is not is handed on.
+        for (index, (register, bits)) in registers.iter().zip(&mut bits).enumerate() {
+            if pushed & (1 << index) != 0 && popped & (1 << register.number()) == 0 {
+                *bits = 64;
             }
         }
         let width = |number: usize| bits.get(number).copied().unwrap_or_default();
@@ -262,11 +289,21 @@ impl Step {
             next: instruction.next_ip(),
             target: direct_target(instruction),
             reads: [0; REGISTERS],
-            written: 0,
+            written: Written::default(),
             saves: is_save(instruction),
+            pushed: None,
+            popped: None,
         };
-        if instruction.mnemonic() == Mnemonic::Nop {
-            return step;
+        let moved = || {
+            let register = instruction.op0_register();
+            let is_general = instruction.op0_kind() == OpKind::Register && register.is_gpr();
+            is_general.then(|| register.full_register().number())
+        };
+        match instruction.mnemonic() {
+            Mnemonic::Nop => return step,
+            Mnemonic::Push => step.pushed = moved(),
+            Mnemonic::Pop => step.popped = moved(),
+            _ => {}
         }
         for used in factory.info(instruction).used_registers() {
             let register = used.register();
@@ -274,15 +311,24 @@ impl Step {
                 continue;
             }
             let number = register.full_register().number();
+            let is_high = matches!(
+                register,
+                Register::AH | Register::BH | Register::CH | Register::DH
+            );
             let bits = u8::try_from(width(register)).unwrap_or(u8::MAX);
+            let is_pushed = step.pushed == Some(number);
             if let Some(read) = step.reads.get_mut(number)
                 && reads(used.access())
+                && !is_pushed
             {
-                *read = (*read).max(bits);
+                *read = (*read).max(if is_high { 16 } else { bits });
             }
-            // A write of the low byte or word leaves the rest as it was.
-            if used.access() == OpAccess::Write && bits >= 32 && number < REGISTERS {
-                step.written |= 1 << number;
+            // A write of the low byte or word leaves the rest as it was; of the low half, nothing.
+            if used.access() == OpAccess::Write && !is_high && number < REGISTERS {
+                let bits = if bits >= 32 { 64 } else { bits };
+                for (width, written) in WIDTHS.into_iter().zip(&mut step.written) {
+                    *written |= u16::from(width <= bits) << number;
+                }
             }
         }
         step
@@ -290,23 +336,43 @@ impl Step {
 
     /// Notes in `bits` the argument registers that it reads before they are written, and gives
     /// those that it writes, bit i for register i.
-    fn note(&self, state: State, registers: &[Register], bits: &mut [u32; MAX_REGISTERS]) -> u16 {
+    fn note(
+        &self,
+        state: State,
+        registers: &[Register],
+        bits: &mut [u32; MAX_REGISTERS],
+    ) -> Written {
         let saves = state.variadic && self.saves;
-        let mut written = 0;
+        let mut written = Written::default();
         for ((index, register), bits) in registers.iter().enumerate().zip(bits) {
             let number = register.number();
-            if state.written & (1 << index) == 0
+            if let Some(read) = self.reads.get(number)
                 && !saves
-                && let Some(read) = self.reads.get(number)
+                && !is_written(state.written, index, *read)
             {
                 *bits = (*bits).max(u32::from(*read));
             }
-            if self.written & (1 << number) != 0 {
-                written |= 1 << index;
+            for (all, here) in written.iter_mut().zip(self.written) {
+                *all |= (here >> number & 1) << index;
             }
         }
         written
     }
+
+    /// The argument register that it pushes as it came, as bit i.
+    fn pushes(&self, state: State, registers: &[Register]) -> u16 {
+        let is_it = |register: &Register| Some(register.number()) == self.pushed;
+        let index = registers.iter().position(is_it);
+        let index = index.filter(|index| !is_written(state.written, *index, 64));
+        index.map_or(0, |index| 1 << index)
+    }
+}
+
+/// Whether so many low bits of an argument register were overwritten.
+fn is_written(written: Written, index: usize, bits: u8) -> bool {
+    let mut widths = WIDTHS.into_iter().zip(written);
+    let narrowest = widths.find(|(width, _)| *width >= bits);
+    narrowest.is_some_and(|(_, written)| written & (1 << index) != 0)
 }
 
 fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
@@ -427,6 +493,30 @@ mod tests {
     fn partial_writes_do_not_end_an_argument() {
         // mov dil,1; mov rax,rdi; ret
         assert_eq!(live(&[0x40, 0xb7, 1, 0x48, 0x89, 0xf8, 0xc3]), [(0, 64)]);
+    }
+
+    /// What a byte write left is read of the register it was written to, and no argument; the high
+    /// byte of a word was not written with it.
+    #[test]
+    fn scratch_bytes() {
+        // mov cl,[rsi]; mov [rdi],cl; movzx eax,cl; ret
+        let code = [0x8a, 0x0e, 0x88, 0x0f, 0x0f, 0xb6, 0xc1, 0xc3];
+        assert_eq!(live(&code), [(0, 64), (1, 64)]);
+        // mov cl,1; mov al,ch; ret
+        assert_eq!(live(&[0xb1, 1, 0x88, 0xe8, 0xc3]), [(3, 16)]);
+        // setl cl; movzx eax,cx; ret
+        assert_eq!(live(&[0x0f, 0x9c, 0xc1, 0x0f, 0xb7, 0xc1, 0xc3]), [(3, 16)]);
+    }
+
+    /// What is pushed and popped again was saved; what is pushed for a call was handed on.
+    #[test]
+    fn saved_on_the_stack() {
+        // push rdx; xor edx,edx; mov eax,edi; pop rdx; ret
+        let code = [0x52, 0x31, 0xd2, 0x89, 0xf8, 0x5a, 0xc3];
+        assert_eq!(live(&code), [(0, 32)]);
+        // push rdx; call +4; add rsp,8... ret
+        let code = [0x52, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3];
+        assert_eq!(live(&code), [(2, 64)]);
     }
 
     /// Arguments that pass untouched through a call or a tail jump belong to the function.
