@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use iced_x86::{Mnemonic, OpKind};
+use iced_x86::{Instruction, Mnemonic, OpKind};
 use parameters::Parameter;
 use profiledb::ImageKind;
 use protocol::Kinds;
@@ -22,6 +22,7 @@ use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::symbols::FunctionId;
+use crate::symbols::data::Data;
 use crate::view::{Heat, Values, View};
 
 /// A worked example, for the help and the manual page.
@@ -114,12 +115,16 @@ struct Row {
     /// Of all cycles.
     percent: f64,
     cycle_samples: u64,
-    /// Times that windows came by.
-    seen: u64,
+    /// Times that windows came by; `null`: not recorded where an instruction locks a place that it
+    /// names itself.
+    seen: Option<u64>,
     /// What futex calls do.
     operations: Shares,
     /// What is locked.
     addresses: Shares,
+    /// What is locked, where the instruction names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    named: Option<String>,
 }
 
 /// Values, if there are any.
@@ -155,7 +160,7 @@ impl Query for Locks {
         let mut rows = instructions(view);
         rows.extend(futexes(view));
         rows.extend(of_kernel(view));
-        rows.retain(|row| row.cycle_samples.max(row.seen) >= view.min_samples);
+        rows.retain(|row| row.cycle_samples.max(row.seen.unwrap_or(0)) >= view.min_samples);
         if rows.is_empty() {
             return Err(nothing("locks"));
         }
@@ -187,9 +192,10 @@ impl Row {
             heat,
             percent: rounded(percent(heat.cycles, view.total().cycles), 2),
             cycle_samples: heat.samples,
-            seen: 0,
+            seen: Some(0),
             operations: Shares::default(),
             addresses: Shares::default(),
+            named: None,
         }
     }
 }
@@ -229,11 +235,26 @@ fn instructions(view: &View<'_>) -> Vec<Row> {
         let caller = most.map(|(caller, _)| *caller);
         let mut row = Row::new(view, Kind::Instruction, (pc, caller), heat_around(view, pc));
         let addresses = addresses.remove(&pc);
-        row.seen = addresses.as_ref().map_or(0, |values| values.reached);
+        row.seen = addresses.as_ref().map(|values| values.reached);
+        if row.seen.is_none() {
+            row.named = named(view, pc);
+            row.seen = Some(0).filter(|_| row.named.is_none());
+        }
         row.addresses = Shares(addresses.map(|of| view.told(of)));
         row
     };
     callers.into_iter().map(row).collect()
+}
+
+/// The place of its own image that an instruction names: its address varies with where the image
+/// is alone, and is not recorded.
+fn named(view: &View<'_>, pc: usize) -> Option<String> {
+    let instruction = instruction(view, pc).filter(Instruction::is_ip_rel_memory_operand)?;
+    let image = view.profile.pcs.get(pc)?.image;
+    let address = instruction.ip_rel_memory_address();
+    let name = Data::of(&view.symbols, image).at(address);
+    let name = name.unwrap_or_else(|| format!("0x{address:x}"));
+    Some(format!("{}:{name}", view.symbols.short_name(image)))
 }
 
 /// The futex calls, by call site. Places that make other calls as well are left out: nobody knows
@@ -259,7 +280,7 @@ fn futexes(view: &View<'_>) -> Vec<Row> {
     });
     let row = |(place, values): ((usize, Option<usize>), Values)| {
         let mut row = Row::new(view, Kind::Futex, place, Heat::default());
-        row.seen = values.reached;
+        row.seen = Some(values.reached);
         row.operations = Shares(operations.remove(&place));
         row.addresses = Shares(addresses.remove(&place).map(|of| view.told(of)));
         row
@@ -341,7 +362,7 @@ impl Model for Meetings {
                 if is_of_function {
                     String::new()
                 } else {
-                    count(row.seen)
+                    row.seen.map_or_else(String::new, count)
                 },
                 kind,
                 if is_of_function {
@@ -350,7 +371,11 @@ impl Model for Meetings {
                     row.place.text(names)
                 },
                 caller.map_or_else(String::new, |place| place.text(names)),
-                addresses.map_or_else(String::new, |values| shares_text(values, self.most)),
+                match (addresses, &row.named) {
+                    (Some(values), _) => shares_text(values, self.most),
+                    (None, Some(named)) => format!("({named})"),
+                    (None, None) => String::new(),
+                },
             ]);
         }
         page.table(table);
