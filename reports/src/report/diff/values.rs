@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::{Instruction, Mnemonic};
 use parameters::Parameter;
 use serde::{Serialize, Serializer};
 
@@ -147,6 +148,9 @@ pub(super) fn add(
             values: values.clone(),
         };
         let mode = mode(after, values.pc);
+        if mode == Mode::Long && is_half_of_a_copy(after, values) {
+            continue;
+        }
         let (most, p) = compare(&old.values, &new.values, mode);
         compared += 1;
         told.insert((values.pc, &values.parameter));
@@ -264,6 +268,18 @@ fn is_address(parameter: &str) -> bool {
     )
 }
 
+/// Whether values are what a copy between registers leaves of 64 bits: these may be an address, and
+/// the copy shows its lower half. What made them is compared where it did.
+fn is_half_of_a_copy(view: &View<'_>, values: &Values) -> bool {
+    let is_destination = matches!(values.parameter.parse(), Ok(Parameter::Dest(_)));
+    is_destination && instruction(view, values.pc).is_some_and(|instruction| is_half(&instruction))
+}
+
+fn is_half(instruction: &Instruction) -> bool {
+    let registers = [instruction.op0_register(), instruction.op1_register()];
+    instruction.mnemonic() == Mnemonic::Mov && registers.iter().all(|one| one.is_gpr32())
+}
+
 /// The value whose share differs most beyond chance, and how often chance alone would make the
 /// values differ so.
 fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
@@ -341,13 +357,18 @@ fn mode(view: &View<'_>, pc: usize) -> Mode {
 }
 
 /// The instruction at a PC.
-fn text(view: &View<'_>, pc: usize) -> Option<String> {
+fn instruction(view: &View<'_>, pc: usize) -> Option<Instruction> {
     let pc = view.profile.pcs.get(pc)?;
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,
         None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
     };
-    let instruction = decode_in(view.symbols.mode(pc.image), bytes, pc.address)?;
+    decode_in(view.symbols.mode(pc.image), bytes, pc.address)
+}
+
+/// The same in words.
+fn text(view: &View<'_>, pc: usize) -> Option<String> {
+    let instruction = instruction(view, pc)?;
     Some(Disassembler::new(Spacing::Text).text(&instruction, |_| None))
 }
 
@@ -391,6 +412,24 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::decode;
+
+    /// Copies of the lower half of a register may be of an address; whole ones, and what is loaded
+    /// or computed, are compared.
+    #[test]
+    fn halves() {
+        let is_half_of = |code: &[u8]| is_half(&decode(code, 0x1000).expect("an instruction"));
+        // mov eax,edi; then mov rax,rdi; mov eax,[rdi]; mov eax,5; add eax,edi
+        assert!(is_half_of(&[0x89, 0xf8]));
+        for code in [
+            &[0x48, 0x89, 0xf8][..],
+            &[0x8b, 0x07],
+            &[0xb8, 5, 0, 0, 0],
+            &[0x01, 0xf8],
+        ] {
+            assert!(!is_half_of(code), "{code:x?}");
+        }
+    }
 
     /// Addresses of any process are alike; numbers, small negative ones too, are not.
     #[test]
