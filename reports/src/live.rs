@@ -9,11 +9,14 @@ mod feed;
 mod screen;
 
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -106,6 +109,7 @@ fn interact(common: &Common, interval: Option<Duration>) -> Result<(), Failure> 
         news => screen.take(news),
     }
     let taken = Taken::new()?;
+    std::thread::spawn(end_with_terminal);
     let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
     let result = run(&mut terminal, &mut screen, &feed);
     drop(terminal);
@@ -136,6 +140,26 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         give_back();
+    }
+}
+
+/// Waits until the terminal is gone, and ends the program then. What reads keys would ask for more
+/// of them for ever, whatever signal says that there are none.
+fn end_with_terminal() {
+    /// As a shell tells of a program that a hang-up ended.
+    const HUNG_UP: i32 = 128 + SIGHUP;
+    let stdin = io::stdin();
+    loop {
+        // Hang-ups and errors are told of without being asked for.
+        let mut watched = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
+        match poll(&mut watched, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return,
+            Ok(_) => {
+                give_back();
+                std::process::exit(HUNG_UP);
+            }
+        }
     }
 }
 

@@ -75,6 +75,15 @@ fn resized() {
     assert!(terminal.end().0.success());
 }
 
+/// Whoever loses the terminal ends, and waits for no more keys.
+#[test]
+fn gone() {
+    let fixture = Fixture::new();
+    let mut terminal = Terminal::start(&fixture, &["browse"], WIDE, &[]);
+    terminal.shows("samples");
+    assert!(!terminal.hang_up().success());
+}
+
 /// A terminal that only prints gets one table after the other, until it is interrupted.
 #[test]
 fn dumb() {

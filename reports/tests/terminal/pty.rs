@@ -125,6 +125,12 @@ impl Terminal {
         (status, String::from_utf8_lossy(&self.written).into_owned())
     }
 
+    /// Goes away, as a window that is closed does: how the program ended.
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        self.ours = File::open("/dev/null").expect("opens");
+        self.child.wait().expect("ends")
+    }
+
     /// Reads what there is, or waits for it; `false`: there is no more.
     fn read(&mut self) -> bool {
         let mut ready = [PollFd::new(self.ours.as_fd(), PollFlags::POLLIN)];
