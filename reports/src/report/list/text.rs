@@ -79,7 +79,7 @@ impl Listing {
         }
         let why = match self.kind {
             ImageKind::Kernel => {
-                "the collector interprets no code of the kernel, and saves none of its bytes"
+                "the code of the kernel is in no file that can be read, and no window showed these"
             }
             ImageKind::Anon => "code that was generated is in no file, and no window showed these",
             ImageKind::File | ImageKind::Vdso => {
