@@ -11,6 +11,7 @@ mod firefox;
 mod folded;
 mod gcov;
 mod gopgo;
+mod hints;
 mod otlp;
 pub(crate) mod output;
 pub(crate) mod pprof;
@@ -50,6 +51,7 @@ const ALL: &[Export] = &[
     proftext::EXPORT,
     propeller::EXPORT,
     gcov::EXPORT,
+    hints::EXPORT,
 ];
 
 /// A form that profiles are exported in.
@@ -67,6 +69,8 @@ pub(crate) struct Export {
     pub(crate) rows: Kinds,
     /// Whether interrupts are told apart by the flushes that they are of.
     pub(crate) by_flush: bool,
+    /// PLT stubs go by the names of the functions behind them.
+    pub(crate) stubs: bool,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
     /// The bytes of the file, from a profile and the options as given.
@@ -131,6 +135,7 @@ impl Asked {
             apart: Apart::Rows,
             one_function: false,
             by_flush: self.export.by_flush,
+            stubs: self.export.stubs,
             ..Needs::ROWS
         }
     }

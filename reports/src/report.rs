@@ -7,7 +7,7 @@ mod branches;
 mod cg;
 mod copies;
 mod diff;
-mod hints;
+pub(crate) mod hints;
 pub(crate) mod list;
 mod loads;
 mod locks;

@@ -43,6 +43,15 @@ impl Class {
         }
     }
 
+    /// How many bits a value has.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Class::Integer(bits) => bits.min(64),
+            Class::F32 => 32,
+            Class::F64 | Class::Text => 64,
+        }
+    }
+
     /// The value cut to the class's width.
     pub(crate) fn mask(self, value: u64) -> u64 {
         match self {

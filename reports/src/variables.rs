@@ -28,17 +28,24 @@ pub(crate) struct Declaration {
     /// The parameters in their order; they end before the first one of which it is not plain how
     /// it is passed.
     pub(crate) parameters: Vec<Parameter>,
+    /// These are all that have names.
+    pub(crate) is_whole: bool,
     /// These are all, of a function of C or C++ whose convention a compiler does not change: other
     /// files may call it, or GCC made it, which gives other names to what it changes.
     pub(crate) is_sure: bool,
 }
 
 impl Declaration {
-    /// The names of the integer parameters in registers; they end before one without a name.
-    pub(crate) fn integers(&self) -> Vec<String> {
-        let integers = self.parameters.iter();
-        let integers = integers.filter(|one| matches!(one.passed, Passed::Integer(_)));
-        integers.map_while(|one| one.name.clone()).collect()
+    /// The parameter in the integer register of this number.
+    pub(crate) fn integer(&self, number: u8) -> Option<&Parameter> {
+        let mut parameters = self.parameters.iter();
+        parameters.find(|one| one.passed == Passed::Integer(number))
+    }
+
+    /// The names of all parameters, if all are known and have one.
+    pub(crate) fn names(&self) -> Option<Vec<String>> {
+        let names = self.parameters.iter().map(|one| one.name.clone());
+        names.collect::<Option<_>>().filter(|_| self.is_whole)
     }
 
     /// The parameter in the vector register of this number, and how wide it is.
@@ -61,6 +68,8 @@ pub(crate) struct Parameter {
     pub(crate) passed: Passed,
     /// What its values are called.
     pub(crate) words: Words,
+    /// How many bits it has, if it is a signed number.
+    pub(crate) signed: Option<u32>,
 }
 
 /// Where a parameter is passed.
@@ -233,6 +242,7 @@ fn declaration<'a>(
     let mut children = tree.root()?.children();
     let mut declaration = Declaration {
         parameters: Vec::new(),
+        is_whole: true,
         is_sure: true,
     };
     let (mut integers, mut vectors) = (0, 0);
@@ -240,6 +250,10 @@ fn declaration<'a>(
         let entry = child.entry();
         match entry.tag() {
             gimli::DW_TAG_formal_parameter => {}
+            gimli::DW_TAG_unspecified_parameters => {
+                declaration.is_whole = false;
+                continue;
+            }
             // What comes behind the last named one is passed as callers like.
             _ => continue,
         }
@@ -260,6 +274,7 @@ fn declaration<'a>(
             .unwrap_or(Passed::Stack)
         });
         let (Some(of), Some(passed)) = (of, passed) else {
+            declaration.is_whole = false;
             declaration.is_sure = false;
             break;
         };
@@ -268,6 +283,7 @@ fn declaration<'a>(
             of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
             passed,
             words: words(dwarf, unit, of)?,
+            signed: signed(unit, of)?,
         });
     }
     Ok(declaration)
@@ -377,6 +393,48 @@ fn words<'a>(
         }
     }
     Ok(Words::None)
+}
+
+/// How many bits a signed number of a type has; `None`: it is something else.
+fn signed<'a>(
+    unit: &Unit<Slice<'a>>,
+    mut of: AttributeValue<Slice<'a>>,
+) -> gimli::Result<Option<u32>> {
+    for _ in 0..MAX_CHAIN {
+        let AttributeValue::UnitRef(offset) = of else {
+            break;
+        };
+        let entry = unit.entry(offset)?;
+        match (entry.tag(), entry.attr_value(gimli::DW_AT_type)) {
+            (
+                gimli::DW_TAG_typedef
+                | gimli::DW_TAG_const_type
+                | gimli::DW_TAG_volatile_type
+                | gimli::DW_TAG_restrict_type
+                | gimli::DW_TAG_atomic_type,
+                Some(inner),
+            ) => of = inner,
+            (gimli::DW_TAG_base_type, _) => {
+                let is_signed = matches!(
+                    entry.attr_value(gimli::DW_AT_encoding),
+                    Some(AttributeValue::Encoding(
+                        gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
+                    ))
+                );
+                let size = entry.attr_value(gimli::DW_AT_byte_size);
+                let size = size.and_then(|size| size.udata_value());
+                return Ok(match size {
+                    Some(1) if is_signed => Some(8),
+                    Some(2) if is_signed => Some(16),
+                    Some(4) if is_signed => Some(32),
+                    Some(8) if is_signed => Some(64),
+                    _ => None,
+                });
+            }
+            _ => break,
+        }
+    }
+    Ok(None)
 }
 
 fn enumerators<'a>(

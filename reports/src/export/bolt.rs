@@ -21,6 +21,7 @@ pub(crate) const EXPORT: Export = Export {
            What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: CODE,
     options: Options::augment_args,
     write,

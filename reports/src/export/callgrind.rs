@@ -20,6 +20,7 @@ pub(crate) const EXPORT: Export = Export {
            is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: no_options,
     write,

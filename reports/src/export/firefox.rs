@@ -30,6 +30,7 @@ pub(crate) const EXPORT: Export = Export {
            flush are spread evenly over it, in no order.",
     is_binary: false,
     by_flush: true,
+    stubs: false,
     rows: STACKS,
     options: no_options,
     write,

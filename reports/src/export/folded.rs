@@ -16,6 +16,7 @@ pub(crate) const EXPORT: Export = Export {
            `[unknown callers]` behind it stands for frames that are not known.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

@@ -29,6 +29,7 @@ pub(crate) const EXPORT: Export = Export {
            told on standard error.",
     is_binary: true,
     by_flush: false,
+    stubs: false,
     rows: CODE,
     options: Options::augment_args,
     write,

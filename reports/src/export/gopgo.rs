@@ -21,6 +21,7 @@ pub(crate) const EXPORT: Export = Export {
            learns from calls, which it finds by their callers.",
     is_binary: true,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

@@ -26,6 +26,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "",
     is_binary: true,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: no_options,
     write,

@@ -27,6 +27,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: go tool pprof -http : FILE",
     is_binary: true,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: Options::augment_args,
     write,

@@ -22,6 +22,7 @@ pub(crate) const EXPORT: Export = Export {
            What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: CODE,
     options: Options::augment_args,
     write,
@@ -33,8 +34,8 @@ pub(super) const UNIT: f64 = 1000.0;
 const LEAST: f64 = 0.3;
 /// Flags without which a profile cannot be matched with source code.
 pub(crate) const FLAGS: &str = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
-/// Those of rustc.
-pub(crate) const RUST_FLAGS: &str = "-Cdebuginfo=1 -Zdebug-info-for-profiling";
+/// Those of rustc. cargo has it strip what was not asked for by a profile of `Cargo.toml`.
+pub(crate) const RUST_FLAGS: &str = "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling";
 
 /// A count as it is written; `None`: too small.
 pub(super) fn count(count: f64) -> Option<u64> {

@@ -22,7 +22,7 @@ use protocol::Kinds;
 use self::skeleton::{Function, Spot};
 use self::tally::Tally;
 use super::Export;
-use super::profgen::count;
+use super::profgen::{RUST_FLAGS, count};
 use super::program::positions::{Frame, LookUp, positions};
 use super::program::{CODE, Counted, Program, options};
 use crate::failure::Failure;
@@ -38,6 +38,7 @@ pub(crate) const EXPORT: Export = Export {
            they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: Kinds {
         values: true,
         ..CODE
@@ -104,7 +105,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     let seen = Seen::of(&program, &places, &sizes).ok_or_else(|| {
         Failure::Nothing(format!(
             "{}: no line of its source is known, which counters are found by: build it with clang \
-             {FLAGS} (rustc -Cdebuginfo=1 -Zdebug-info-for-profiling), and record that",
+             {FLAGS} (rustc {RUST_FLAGS}), and record that",
             program.path.display()
         ))
     })?;

@@ -17,6 +17,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
     by_flush: false,
+    stubs: false,
     rows: STACKS,
     options: no_options,
     write,

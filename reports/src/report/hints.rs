@@ -28,6 +28,7 @@ use crate::render::{count, percent, rounded};
 use crate::sources::{For, Sources};
 use crate::symbols::data::Data;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
+use crate::variables::Declaration;
 use crate::view::{Base, View, as_float};
 
 /// A worked example, for the help and the manual page.
@@ -52,12 +53,8 @@ Example: which values are a special case in the source worth?
 pub(crate) struct Hints {
     #[command(flatten)]
     of: OneFunction,
-    /// Leave out values with a smaller share than this.
-    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percentage)]
-    share: f64,
-    /// Leave out hints that are predicted to save less than this part of all cycles.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage)]
-    saving: f64,
+    #[command(flatten)]
+    least: Least,
     /// Run two shell commands in turn, the program without and with a change, and tell what the
     /// change saved; no profile is read.
     #[arg(long, num_args = 2, value_names = ["CMD-A", "CMD-B"], conflicts_with = "function")]
@@ -68,8 +65,19 @@ pub(crate) struct Hints {
     rounds: u16,
 }
 
+/// What a hint has at least.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Least {
+    /// Leave out values with a smaller share than this.
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percentage)]
+    share: f64,
+    /// Leave out hints that are predicted to save less than this part of all cycles.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage)]
+    saving: f64,
+}
+
 /// Least known values behind a hint.
-const SAMPLES: u64 = 20;
+pub(crate) const SAMPLES: u64 = 20;
 
 /// What so few samples say of time may be chance.
 const FEW: u64 = 4;
@@ -153,6 +161,16 @@ impl Query for Hints {
     }
 
     fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
+        self.least.ranked(view)
+    }
+}
+
+impl Least {
+    /// The hints of a profile.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn ranked<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
         let total = view.total().cycles;
         let mut found = find::all(view, self.share, self.saving / 100.0 * total);
         found.retain(|one| percent(one.predicted(), total) >= self.saving);
@@ -218,18 +236,19 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         Some(line) => format!("{}:{line}", file.display()),
         None => file.display().to_string(),
     });
-    let names = match found.argument {
-        Some(_) => view
-            .symbols
-            .parameters(image, &[pc.address].into())
-            .remove(&pc.address)
-            .map(|declared| declared.integers())
-            .unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let declared = found.argument.and_then(|_| {
+        let mut all = view.symbols.parameters(image, &[pc.address].into());
+        all.remove(&pc.address)
+    });
+    let argument = found.argument.zip(declared.as_ref());
+    let argument = argument.and_then(|(index, declared)| declared.integer(index));
+    let names = declared.as_ref().and_then(Declaration::names);
+    let names = names.unwrap_or_default();
+    let value = argument.and_then(|argument| signed(found.bits?, argument.signed?));
+    let value = value.unwrap_or_else(|| found.value.clone());
     let source_text = sources.at(&place, Path::new(view.image_path(image)));
     let named = match (found.argument, found.known) {
-        (Some(index), _) => names.get(usize::from(index)).cloned(),
+        (Some(_), _) => argument.and_then(|argument| argument.name.clone()),
         (None, Some(known)) => variable(view, image, known).or_else(|| {
             let line = source_text.as_deref()?;
             divided_by(line, found.kind).map(str::to_owned)
@@ -243,7 +262,7 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
     let told = Told {
         function: found.callee.as_deref().unwrap_or(&function),
         variable: named.as_deref(),
-        value: &found.value,
+        value: &value,
         arguments: &names,
         taken: found.value == "taken",
         source: source_text.as_deref(),
@@ -264,7 +283,7 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         variable: named,
         source,
         source_text,
-        value: found.value.clone(),
+        value,
         base: found.base,
         samples: found.samples,
         share: rounded(found.share[0], 1),
@@ -281,6 +300,13 @@ fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Op
         function,
         patch,
     })
+}
+
+/// A number of a signed type, where all of its bits are known.
+fn signed((value, known): (u64, u32), bits: u32) -> Option<String> {
+    let unused = 64_u32.checked_sub(bits).filter(|_| known >= bits)?;
+    let number = value.checked_shl(unused)?.cast_signed();
+    Some((number >> unused).to_string())
 }
 
 /// The variable that has a value which is known there.
@@ -405,5 +431,21 @@ impl Hint {
         for line in &self.patch {
             page.item(2, line.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A signed number is what the source says, where code read all of it.
+    #[test]
+    fn signed_numbers() {
+        assert_eq!(signed((0xfed4, 16), 16).as_deref(), Some("-300"));
+        assert_eq!(signed((0xffff_fed4, 32), 16).as_deref(), Some("-300"));
+        assert_eq!(signed((0xfb, 8), 8).as_deref(), Some("-5"));
+        assert_eq!(signed((7, 32), 32).as_deref(), Some("7"));
+        assert_eq!(signed((u64::MAX, 64), 64).as_deref(), Some("-1"));
+        assert_eq!(signed((0xfb, 8), 32), None);
     }
 }

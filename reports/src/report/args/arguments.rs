@@ -246,6 +246,7 @@ mod tests {
 
     fn parameter(passed: Passed, words: Words) -> Parameter {
         Parameter {
+            signed: None,
             name: Some("n".to_owned()),
             of: "type".to_owned(),
             passed,
@@ -258,6 +259,7 @@ mod tests {
     #[test]
     fn declared_order() {
         let declared = Declaration {
+            is_whole: true,
             parameters: vec![
                 parameter(Passed::Vector(0, 64), Words::None),
                 parameter(Passed::Stack, Words::None),

@@ -39,6 +39,8 @@ pub(super) struct Found {
     /// Where the value is known.
     pub(super) known: Option<Known>,
     pub(super) value: String,
+    /// Of a number, its bits, and how many these are.
+    pub(super) bits: Option<(u64, u32)>,
     pub(super) base: Base,
     pub(super) samples: u64,
     /// Percent, and its bounds.
@@ -324,6 +326,7 @@ impl<'v, 'p> Search<'v, 'p> {
             argument: seen.argument,
             known: Some(seen.known),
             value: number(value, text),
+            bits: Some((value, class.bits())),
             base: values.base,
             samples: values.samples(),
             share: [share.percent, share.low, share.high],
