@@ -131,7 +131,7 @@ fn first_build() {
     assert_eq!(
         commands,
         [
-            "RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Cdebuginfo=1 -Zdebug-info-for-profiling' \
+            "RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling' \
           cargo build --release"
         ]
     );

@@ -125,6 +125,11 @@ fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> Ste
     ] {
         step.words.push(joined(name, value));
     }
+    // It fails at nothing.
+    step.writes = Some((
+        profile.to_owned(),
+        "the program has no debug information, or that of another build",
+    ));
     step
 }
 

@@ -205,8 +205,8 @@ mod tests {
                 Route::Proftext,
                 Language::Rust,
                 Build::Better(&better[..1]),
-                "-Cdebuginfo=1 -Zdebug-info-for-profiling -Cllvm-args=-pgo-instr-select=false \
-                 -Cprofile-use=/p/a"
+                "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling \
+                 -Cllvm-args=-pgo-instr-select=false -Cprofile-use=/p/a"
                     .to_owned(),
             ),
             (

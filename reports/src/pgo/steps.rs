@@ -14,6 +14,8 @@ pub(super) struct Step {
     pub(super) variables: Vec<(&'static str, OsString)>,
     /// The program, and what it is told.
     pub(super) words: Vec<OsString>,
+    /// A file that it writes, and what it lacked where that has nothing in it.
+    pub(super) writes: Option<(PathBuf, &'static str)>,
 }
 
 impl Step {
@@ -22,13 +24,14 @@ impl Step {
         Step {
             variables: Vec::new(),
             words: words.into_iter().map(Into::into).collect(),
+            writes: None,
         }
     }
 
     /// Runs it, and waits for its end.
     ///
     /// # Errors
-    /// If it cannot be run, or fails.
+    /// If it cannot be run, fails, or leaves an empty file behind.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let failed = |why: String| Failure::Program(format!("{why}: {self}"));
         let Some((program, rest)) = self.words.split_first() else {
@@ -41,9 +44,18 @@ impl Step {
         }
         let status = command.status();
         let status = status.map_err(|error| failed(format!("cannot run this step ({error})")))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(failed(format!("this step failed ({status})"))),
+        if !status.success() {
+            return Err(failed(format!("this step failed ({status})")));
+        }
+        let Some((file, lacked)) = &self.writes else {
+            return Ok(());
+        };
+        match file.metadata() {
+            Ok(written) if written.len() > 0 => Ok(()),
+            _ => {
+                let file = file.display();
+                Err(failed(format!("this step left {file} empty ({lacked})")))
+            }
         }
     }
 }
@@ -192,6 +204,14 @@ mod tests {
         assert_eq!(failure.code(), 5);
         assert!(failure.to_string().ends_with(": false"), "{failure}");
         assert!(Step::new(["/nowhere/program"]).run().is_err());
+        let empty = tempfile::NamedTempFile::new().expect("a file");
+        let mut step = Step::new(["true"]);
+        step.writes = Some((empty.path().to_owned(), "no lines"));
+        let failure = step.run().expect_err("it wrote nothing");
+        assert!(
+            failure.to_string().contains("empty (no lines)"),
+            "{failure}"
+        );
     }
 
     /// Tools that are missing are named with the package that has them.

@@ -53,7 +53,7 @@ const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 20] = [
+    let tests: [(&str, Test); 21] = [
         (
             "counts by flow are nearer to the truth than samples are",
             right_counts,
@@ -74,6 +74,10 @@ fn main() -> ExitCode {
         ),
         ("pgo builds by a layout of blocks", steps::by_propeller),
         ("pgo builds by counts of lines", steps::by_gcov),
+        (
+            "pgo builds a package by cargo, which strips programs",
+            steps::by_cargo,
+        ),
         (
             "hints begin with the divisor that nearly always is 7",
             steps::hints,

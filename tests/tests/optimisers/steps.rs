@@ -137,6 +137,43 @@ pub(crate) fn by_gcov() -> TestResult {
     done()
 }
 
+/// cargo builds a package for release, whose programs it strips unless it is told otherwise: the
+/// profile has its lines, rustc calls directly what is mostly called through a trait, and the
+/// program does the same.
+pub(crate) fn by_cargo() -> TestResult {
+    if missing().is_some() {
+        return skipped();
+    }
+    let of = Recorded::empty()?;
+    std::fs::create_dir(of.path("src"))?;
+    let source = root().join("tests/fixtures/optimised.rs");
+    std::fs::copy(source, of.path("src/main.rs"))?;
+    let manifest = "[package]\nname = \"opt\"\nversion = \"1.0.0\"\nedition = \"2024\"\n\
+                    [profile.release]\ncodegen-units = 1\n[workspace]\n";
+    std::fs::write(of.path("Cargo.toml"), manifest)?;
+    let build = |profile: &[&str]| {
+        let cargo = ["--", "cargo", "build", "--release", "--offline"];
+        let mut command = of.command(&of.programs.vcpi);
+        command
+            .args([&["pgo", "build"], profile, &cargo].concat())
+            .env_remove("CARGO_TARGET_DIR")
+            .env("RUSTFLAGS", "-Cremark=pgo-icall-prom");
+        let output = command.output()?;
+        ensure(output.status.success(), || text(&output))?;
+        Ok::<_, Failed>(text(&output))
+    };
+    build(&[])?;
+    std::fs::copy(of.path("target/release/opt"), of.path("opt"))?;
+    of.record(ROUNDS_OF_A_ROUTE)?;
+    let said = build(&["-i", "opt.db", "--image", "./opt"])?;
+    ensure(said.contains("romote indirect call"), || said.clone())?;
+    let better = of.result("target/release/opt")?;
+    ensure(better == of.result("opt")?, || {
+        "the program prints something else".to_owned()
+    })?;
+    done()
+}
+
 /// The value that decides where the time goes comes first, with a saving that is predicted, and by
 /// the name that the source has for it. What is as constant where no time goes is not listed.
 pub(crate) fn hints() -> TestResult {

@@ -18,8 +18,8 @@ pub(super) const LLVM: &str = "22";
 const CLANG: &str = "-O2 -w -g1 -fdebug-info-for-profiling -funique-internal-linkage-names \
                      -fno-pie -no-pie -Wl,--emit-relocs -Wl,--build-id";
 /// Flags of every build by rustc.
-const RUSTC: &str = "-Cdebuginfo=1 -Zdebug-info-for-profiling -Clink-arg=-Wl,--emit-relocs \
-                     -Clink-arg=-Wl,--build-id";
+const RUSTC: &str = "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling \
+                     -Clink-arg=-Wl,--emit-relocs -Clink-arg=-Wl,--build-id";
 /// What takes more code for hot.
 const HOT: &str = "-profile-summary-cutoff-hot=999000";
 /// How BOLT lays out programs: as `vcpi pgo bolt` does.
