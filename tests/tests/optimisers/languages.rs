@@ -8,7 +8,7 @@ use crate::trial::{TestResult, done};
 use crate::{FLAGS, Recorded, missing, skipped, tool};
 
 /// Rounds of the fixtures: some seconds.
-const ROUNDS: &str = "1000000";
+pub(crate) const ROUNDS: &str = "1000000";
 
 fn fixture(name: &str) -> String {
     let path = root().join("tests/fixtures").join(name);

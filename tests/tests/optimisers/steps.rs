@@ -8,7 +8,7 @@ use vcpi_tests::programs::root;
 
 use crate::common::{ensure, text};
 use crate::trial::{TestResult, done};
-use crate::{FEW_ROUNDS, Recorded, exports, found, missing, recorded, skipped};
+use crate::{FEW_ROUNDS, Recorded, exports, found, languages, missing, recorded, skipped};
 
 /// Rounds of `fixtures/optimised.c` that are recorded to build by: 2,500 samples are the least that
 /// exports take.
@@ -164,7 +164,7 @@ pub(crate) fn by_cargo() -> TestResult {
     };
     build(&[])?;
     std::fs::copy(of.path("target/release/opt"), of.path("opt"))?;
-    of.record(ROUNDS_OF_A_ROUTE)?;
+    of.record(languages::ROUNDS)?;
     let said = build(&["-i", "opt.db", "--image", "./opt"])?;
     ensure(said.contains("romote indirect call"), || said.clone())?;
     let better = of.result("target/release/opt")?;
