@@ -287,7 +287,7 @@ fn os_text(errno: i32) -> String {
 }
 
 fn reports() -> Vec<Finding> {
-    let kernel = crate::machine::kernel::Kernel::read();
+    let kernel = machine::kernel::Kernel::read();
     let names = if kernel.has_addresses() {
         works("kernel names", "from /proc/kallsyms")
     } else {
@@ -298,7 +298,7 @@ fn reports() -> Vec<Finding> {
         )
     };
     let own = sampler::Pid(std::process::id());
-    let pages = if crate::system::procfs::Pagemap::open(own).is_some() {
+    let pages = if machine::system::procfs::Pagemap::open(own).is_some() {
         works(
             "values",
             "/proc/PID/pagemap tells which pages were never written",

@@ -20,8 +20,8 @@ use profiledb::StackEnd;
 
 pub(crate) use self::shared::{Owner, PcId, Shared, SubjectId};
 pub(crate) use self::sites::{NONE, Site, SiteId};
-use crate::machine::images::Others;
-use crate::machine::place::Pc;
+use machine::images::Others;
+use machine::place::Pc;
 
 /// A value event; `None`: a window reached the instruction, but its value is not known.
 pub(crate) type Event = (Parameter, Option<u64>);

@@ -1,13 +1,12 @@
 //! `vcpid`: collects, aggregates and stores value profiles.
 //!
-//! Its rooms, each of which uses only those above it:
+//! What the machine runs, and what a window may see of it, is the crate `machine`. The rooms of
+//! this program, each of which uses only those above it:
 //!
-//! - `system`: what the kernel says of this machine and its processes.
-//! - `machine`: images, processes and their address spaces, and what a window may see of them.
 //! - `events`: the events of a window, and what those share that consume them.
 //! - `consumers`: the tables of value profiles, branches and calls (crate `hotlist`).
 //! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time
-//!   (`merge`), attributed (`machine`), accepted or thinned (`blocks`), interpreted (crate
+//!   (`merge`), attributed (crate `machine`), accepted or thinned (`blocks`), interpreted (crate
 //!   `interpreter`) and made events (`stage`). `collector` holds these together.
 //! - `store`: what was collected is flushed (crate `profiledb`).
 //! - `session`: the loop around a collector.
@@ -20,7 +19,6 @@ mod command;
 mod consumers;
 mod ctl;
 mod events;
-mod machine;
 mod pipeline;
 mod record;
 mod replay;
@@ -28,7 +26,6 @@ mod serve;
 mod session;
 mod settings;
 mod store;
-mod system;
 
 use std::process::ExitCode;
 

@@ -25,9 +25,9 @@ use crate::settings::recording::Recording;
 use crate::settings::watched;
 use crate::store::output;
 use crate::store::{CANNOT_WRITE, Saved, Store};
-use crate::system::memory;
-use crate::system::processors::Processors;
-use crate::system::procfs;
+use machine::system::memory;
+use machine::system::processors::Processors;
+use machine::system::procfs;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;

@@ -5,13 +5,13 @@ use counters::Loss;
 use profiledb::{Epoch, Writer};
 use sampler::Pid;
 
-use crate::machine::kernel::Kernel;
 use crate::pipeline::collector::{Collector, Settings};
 use crate::pipeline::raw::{Entry, Header, Reader, with_handlers};
 use crate::settings::args::{ContextArg, ReplayArgs};
 use crate::settings::choices;
 use crate::store::output;
 use crate::store::{CANNOT_WRITE, Store, wall_now};
+use machine::kernel::Kernel;
 
 /// Runs a replay; returns the exit status.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {

@@ -5,4 +5,5 @@ pub(crate) mod args;
 pub(crate) mod choices;
 pub(crate) mod config;
 pub(crate) mod recording;
+mod sysctl;
 pub(crate) mod watched;

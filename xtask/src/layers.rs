@@ -75,18 +75,29 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
         pure: false,
     },
+    // The daemon's libraries, along the way of a sample, and its program.
+    Layer {
+        name: "machine",
+        may_use: &[
+            "sampler",
+            "instructions",
+            "interpreter",
+            "profiledb",
+            "symbols",
+        ],
+        pure: false,
+    },
     Layer {
         name: "vcpid",
         may_use: &[
+            "machine",
             "counters",
             "sampler",
-            "instructions",
             "interpreter",
             "hotlist",
             "parameters",
             "profiledb",
             "protocol",
-            "symbols",
         ],
         pure: false,
     },
@@ -283,6 +294,9 @@ mod tests {
         assert_eq!(complaints("vcpi", "sampler", false), 1);
         assert_eq!(complaints("hotlist", "profiledb", false), 1);
         assert_eq!(complaints("profiledb", "vcpid", false), 1);
+        assert_eq!(complaints("vcpid", "machine", false), 0);
+        assert_eq!(complaints("machine", "vcpid", false), 1);
+        assert_eq!(complaints("machine", "hotlist", false), 1);
     }
 
     /// Development dependencies on our crates are for the end-to-end tests alone.

@@ -1,7 +1,7 @@
-//! The part of `cargo xtask check-layers` that looks into sources: no circle among the daemon's
-//! rooms, and no long file without a reason.
+//! The part of `cargo xtask check-layers` that looks into sources: no circle among the rooms of the
+//! program `vcpid`, and no long file of the daemon's crates without a reason.
 //!
-//! A room is a module at the root of the daemon, with all that lies in it. A room uses another one
+//! A room is a module at the root of the program, with all that lies in it. A room uses another one
 //! where its code names `crate::OTHER`. What stands in tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+/// The folders of the daemon's crates, the program's first.
+const CRATES: &[&str] = &["daemon/src", "daemon/machine/src"];
 
 /// Lines of code that a file may have without a reason.
 const LONG: usize = 500;
@@ -19,9 +22,12 @@ type Uses = BTreeMap<String, BTreeMap<String, PathBuf>>;
 
 /// A sentence for everything that is wrong with the daemon's sources in the project's folder.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
-    let folder = root.join("daemon/src");
+    let mut files = Vec::new();
+    for folder in CRATES {
+        files.extend(sources(&root.join(folder))?);
+    }
     let mut complaints = Vec::new();
-    for file in sources(&folder)? {
+    for file in files {
         let text = read(&file)?;
         let lines = code(&text).lines().count();
         if lines > LONG && !text.lines().any(|line| line.starts_with(REASON)) {
@@ -31,7 +37,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
             ));
         }
     }
-    complaints.extend(circle(&uses(&folder)?));
+    complaints.extend(circle(&uses(&root.join(CRATES[0]))?));
     Ok(complaints)
 }
 
@@ -135,7 +141,7 @@ fn circle(uses: &Uses) -> Option<String> {
         }
     }
     Some(format!(
-        "rooms of the daemon form a circle: {}",
+        "rooms of vcpid form a circle: {}",
         edges.join(", ")
     ))
 }

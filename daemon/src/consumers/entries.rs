@@ -277,8 +277,8 @@ impl Consumer for Entries {
 mod tests {
     use super::*;
     use crate::consumers::tables::Tables;
-    use crate::machine::images::ImageId;
-    use crate::machine::place::Pc;
+    use machine::images::ImageId;
+    use machine::place::Pc;
 
     /// Bursts of ten calls, each of so many times; `value` tells an argument by burst and call.
     fn seen(is_dense: bool, value: impl Fn(u64, u64) -> u64) -> Vec<(u64, bool)> {
@@ -296,7 +296,7 @@ mod tests {
         };
         let (shared, entries) = (&mut tables.shared, &mut tables.consumers.entries);
         let subject = profiledb::Subject::default();
-        let owner = shared.owner(crate::machine::loadmap::ProcessId(1), subject, process);
+        let owner = shared.owner(machine::loadmap::ProcessId(1), subject, process);
         let pc = |address| Pc {
             image: ImageId(0),
             address,

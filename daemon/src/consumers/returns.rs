@@ -233,10 +233,10 @@ impl OneSite {
         };
         let subject = profiledb::Subject::default();
         let shared = &mut tables.shared;
-        let owner = shared.owner(crate::machine::loadmap::ProcessId(1), subject, process);
+        let owner = shared.owner(machine::loadmap::ProcessId(1), subject, process);
         let owner = owner.expect("room");
-        let pc = crate::machine::place::Pc {
-            image: crate::machine::images::ImageId(0),
+        let pc = machine::place::Pc {
+            image: machine::images::ImageId(0),
             address: 0x10,
         };
         Self {

@@ -5,7 +5,7 @@ use profiledb::StackEnd;
 use rustc_hash::FxHashMap;
 
 use crate::events::{CallStack, Consumer, NONE, Options, Owner, PcId, Shared};
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// A node: its caller's, or [`NONE`], and its instruction.
 #[derive(Clone, Copy, Debug)]

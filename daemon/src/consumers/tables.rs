@@ -20,7 +20,7 @@ use self::tally::Tally;
 use crate::consumers::Consumers;
 use crate::events::lost::Lost;
 use crate::events::{At, CallStack, Consumer, Context, Options, Owner, PcId, Shared};
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// Where an interrupt came, called by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

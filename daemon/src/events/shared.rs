@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use super::budget::Budget;
 use super::sites::{Site, SiteId};
 use crate::events::lost::Lost;
-use crate::machine::loadmap::ProcessId;
-use crate::machine::place::Pc;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
 
 /// Index of a [`Pc`] in the tables of one flush interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use counters::Loss;
 
 use super::shared::{Owner, PcId, Shared};
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// Index of a [`Site`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,8 +21,8 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::machine::images::{ImageId, Images};
-use crate::system::memory::{of_map, of_vec};
+use machine::images::{ImageId, Images};
+use machine::system::memory::{of_map, of_vec};
 
 /// Cycle samples per PC and per basic block.
 #[derive(Debug, Default)]

@@ -19,8 +19,8 @@ use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
 
 use self::block::{Exit, Step};
-use crate::machine::loadmap::ProcessId;
 use crate::pipeline::lot::Lot;
+use machine::loadmap::ProcessId;
 
 /// Blocks that wait for their turn at least and at most, and as many that are chosen of each round
 /// of samples: of half a second.

@@ -23,16 +23,6 @@ use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
 use self::waiting::Waiting;
 use crate::consumers::tables::Tables;
 use crate::events::{Options, PcId};
-use crate::machine::address_space::AddressSpace;
-use crate::machine::code::Epochs;
-use crate::machine::devices::has_devices;
-use crate::machine::files::Files;
-use crate::machine::host::Host;
-use crate::machine::images::{Identity, ImageId, Images};
-use crate::machine::kernel::Kernel;
-use crate::machine::loadmap::{Loadmap, Process};
-use crate::machine::mapping::{is_data, rights};
-use crate::machine::stack::Walker;
 use crate::pipeline::acceptance::Acceptance;
 use crate::pipeline::blocks::Blocks;
 use crate::pipeline::bounce::Bounce;
@@ -42,8 +32,18 @@ use crate::pipeline::merge::Merged;
 use crate::pipeline::raw;
 use crate::pipeline::stage::Accesses;
 use crate::pipeline::steps::Steps;
-use crate::system::memory::Memory;
-use crate::system::page_check::Evidence;
+use machine::address_space::AddressSpace;
+use machine::code::Epochs;
+use machine::devices::has_devices;
+use machine::files::Files;
+use machine::host::Host;
+use machine::images::{Identity, ImageId, Images};
+use machine::kernel::Kernel;
+use machine::loadmap::{Loadmap, Process};
+use machine::mapping::{is_data, rights};
+use machine::stack::Walker;
+use machine::system::memory::Memory;
+use machine::system::page_check::Evidence;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Settings {
             per_process: true,
             clock_offset: 0,
             mean_interval: None,
-            processor: crate::system::procfs::processor_flags().unwrap_or_default(),
+            processor: machine::system::procfs::processor_flags().unwrap_or_default(),
         }
     }
 }
@@ -121,7 +121,7 @@ pub(crate) struct Collector {
     waiting: Waiting,
     own_pid: Pid,
     /// The processor's kernel copies a few bytes by one instruction
-    /// ([`crate::machine::window::Captured`]).
+    /// ([`machine::window::Captured`]).
     copies_whole: bool,
     windows: u64,
     /// Of samples that were taken before this time, by their clock, no values are looked for.

@@ -16,9 +16,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Burst, Entry, Miss, Pid, Tid};
 
 pub(crate) use self::width::Kept;
-use crate::machine::images::ImageId;
-use crate::machine::loadmap::ProcessId;
-use crate::machine::place::Pc;
+use machine::images::ImageId;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
 
 /// Functions whose entries are watched at a time, and threads and functions together.
 const MOST_FUNCTIONS: usize = 16;

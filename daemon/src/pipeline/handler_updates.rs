@@ -8,9 +8,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Denial, Handler, HandlerCounters, Pid, ProcessKey, UnwindRow};
 
-use crate::machine::address_space::AddressSpace;
-use crate::machine::place::Pc;
-use crate::system::memory::{of_map, of_set};
+use machine::address_space::AddressSpace;
+use machine::place::Pc;
+use machine::system::memory::{of_map, of_set};
 
 /// What the handler was told of one process.
 #[derive(Debug, Default)]

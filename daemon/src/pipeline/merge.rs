@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use sampler::{Batch, Record};
 
-use crate::system::memory::of_queue;
-use crate::system::page_check::{Evidence, PageCheck};
+use machine::system::memory::of_queue;
+use machine::system::page_check::{Evidence, PageCheck};
 
 /// Records for which a queue keeps its room when it is empty. It grows where a collector was kept
 /// waiting.

@@ -21,8 +21,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use sampler::{Pid, Record, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
-use crate::machine::host::Answer;
-use crate::system::page_check::Evidence;
+use machine::host::Answer;
+use machine::system::page_check::Evidence;
 
 const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
 /// The version before, which has less: it is read as well.

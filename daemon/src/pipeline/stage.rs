@@ -14,8 +14,8 @@ use crate::events::{
     Arguments, At, Call, Consumer, Context, Ending, Event, Load, PcId, Shared, SiteId, Store,
     Target,
 };
-use crate::machine::address_space::AddressSpace;
-use crate::machine::place::Pc;
+use machine::address_space::AddressSpace;
+use machine::place::Pc;
 
 /// Makes the events of one window.
 #[derive(Debug)]

@@ -29,8 +29,8 @@ use nix::sys::prctl;
 use sampler::{Hitch, Pid, Tid, Visit};
 
 use self::wire::Ask;
-use crate::machine::loadmap::ProcessId;
 use crate::pipeline::lot::Lot;
+use machine::loadmap::ProcessId;
 
 /// Threads that wait for their turn at least and at most, and as many that are drawn of each round
 /// of samples: of half a second.

@@ -14,9 +14,9 @@ use profiledb::{Epoch, Error, Subject, Writer};
 use protocol::Selection;
 
 use crate::consumers::tables::Wanted;
-use crate::machine::kernel::KernelNames;
 use crate::session::Session;
 use crate::store::flush::Snapshot;
+use machine::kernel::KernelNames;
 
 /// How long a worker waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);

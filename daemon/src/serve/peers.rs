@@ -36,7 +36,7 @@ use relay::{Latest, Relays};
 
 use super::newest::Asking;
 use super::status::Status;
-use crate::system::threads::Threads;
+use machine::system::threads::Threads;
 
 /// What readers may take of the service.
 #[derive(Clone, Debug)]

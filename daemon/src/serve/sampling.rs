@@ -12,8 +12,8 @@ use crate::settings::args::{ClockArg, EngineArg};
 use crate::settings::choices::Choices;
 use crate::settings::recording::Recording;
 use crate::store::wall_now;
-use crate::system::processors::Processors;
-use crate::system::procfs;
+use machine::system::processors::Processors;
+use machine::system::procfs;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.

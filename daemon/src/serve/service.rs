@@ -34,9 +34,9 @@ use crate::settings::config::Config;
 use crate::settings::watched;
 use crate::store::output::chain;
 use crate::store::{Saved, Store};
-use crate::system::procfs;
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
+use machine::system::procfs;
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);

@@ -16,9 +16,9 @@ use crate::session::Session;
 use crate::settings::args::WINDOW;
 use crate::store::output::{self, count};
 use crate::store::{self, Saved, wall_now};
-use crate::system::procfs;
 pub(crate) use form::Status;
 use form::Trouble;
+use machine::system::procfs;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]

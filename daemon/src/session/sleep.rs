@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollTimeout, poll};
 
-use crate::machine::vmas::AGES;
+use machine::vmas::AGES;
 
 /// The least, and what it is at most while there are urgent records: of processes
 /// that are new, or mappings of code.

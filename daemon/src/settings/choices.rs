@@ -11,7 +11,6 @@ use profiledb::Epoch;
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
-use crate::machine::kernel::{self, Kernel};
 use crate::pipeline::bounce::Bounce;
 use crate::pipeline::collector::Settings;
 use crate::pipeline::raw;
@@ -19,9 +18,10 @@ use crate::session::{RING_PAGES, batch_bytes};
 use crate::settings::affordable::{Affordable, MANY, Work};
 use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
+use crate::settings::sysctl::{Places, Raised};
 use crate::store::wall_now;
-use crate::system::procfs;
-use crate::system::sysctl::{Places, Raised};
+use machine::kernel::{self, Kernel};
+use machine::system::procfs;
 
 /// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
 /// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU

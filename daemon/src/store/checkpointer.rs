@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use profiledb::{Checkpoint, checkpoint, log_bytes};
 
-use crate::system::threads::Threads;
+use machine::system::threads::Threads;
 
 /// Bytes of a log that is not merged. When it is longer, the disk does not keep up.
 const MOST_LOG: u64 = 256 << 20;

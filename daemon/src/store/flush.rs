@@ -21,13 +21,13 @@ use self::stacks::write_stacks;
 use crate::consumers::tables::Tables;
 use crate::events::lost::Lost;
 use crate::events::{Owner, PcId};
-use crate::machine::elf::{self, Named};
-use crate::machine::images::{ImageId, Images, NamedCode};
-use crate::machine::kernel::{Kernel, KernelNames};
-use crate::machine::loadmap::ProcessId;
-use crate::machine::place::Pc;
 use crate::pipeline::collector::{Collector, Totals};
-use crate::system::memory::of_vec;
+use machine::elf::{self, Named};
+use machine::images::{ImageId, Images, NamedCode};
+use machine::kernel::{Kernel, KernelNames};
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
+use machine::system::memory::of_vec;
 
 /// Bytes of one file's symbol tables that are read for names that readers will not find.
 const NAMES_AT_ONCE: u64 = 96 << 20;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use profiledb::{Error, Writer};
 
-use crate::machine::kernel::KernelNames;
 use crate::store::checkpointer;
 use crate::store::flush::Snapshot;
-use crate::system::threads::Threads;
+use machine::kernel::KernelNames;
+use machine::system::threads::Threads;
 
 /// How often who waits for the thread is asked whether to wait on.
 const LOOK: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::{CYCLES_BYTES, Cycles, Tables};
 use crate::events::{NONE, Owner, PcId, SubjectId};
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// Which tables are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

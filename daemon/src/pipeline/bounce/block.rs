@@ -6,7 +6,7 @@ use iced_x86::{
     OpKind, Register,
 };
 
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// Instructions of a block that is tried first, next, and last: of one that is to be compared, and
 /// of one whose first result is wanted, which later instructions may write over.
@@ -153,7 +153,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions};
 
     use super::*;
-    use crate::machine::images::ImageId;
+    use machine::images::ImageId;
 
     /// Steps of code at image address 0x100, which is mapped at 0x5100.
     fn steps(code: &[u8]) -> Vec<Step> {

@@ -7,12 +7,12 @@ use sampler::{Burst, Entry, RawSample};
 
 use super::Collector;
 use crate::consumers::entries::{ARGUMENTS, Arrived, Entered};
-use crate::machine::address_space::{AddressSpace, Located};
-use crate::machine::callsite::call_before;
-use crate::machine::flow::Verdict;
-use crate::machine::loadmap::ProcessId;
-use crate::machine::place::Pc;
 use crate::pipeline::entries::{Entries, Kept, Seen, Target};
+use machine::address_space::{AddressSpace, Located};
+use machine::callsite::call_before;
+use machine::flow::Verdict;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
 
 /// Bytes of a file's symbol tables that are held at a time, to look for names.
 const NAMES_AT_ONCE: u64 = 96 << 20;

@@ -10,13 +10,13 @@ use sampler::{Outcome, RawSample, Record, UserRegisters};
 use super::samples::subject_of;
 use super::{Collector, start};
 use crate::events::{At, Consumer, Context, Owner};
-use crate::machine::address_space::AddressSpace;
-use crate::machine::code::ProcessCode;
-use crate::machine::loadmap::ProcessId;
-use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::bounce::block::{self, LONGEST, Step};
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::bounce::{Answer, Bounce, Request, held};
+use machine::address_space::AddressSpace;
+use machine::code::ProcessCode;
+use machine::loadmap::ProcessId;
+use machine::window::{Captured, SampleMemory};
 
 /// A window of which nothing is told.
 pub(super) struct Silent;

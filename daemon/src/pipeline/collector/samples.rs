@@ -8,12 +8,12 @@ use sampler::{Mode, Pid, RawSample, Record, TaskIdentity};
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
 use crate::events::Owner;
-use crate::machine::address_space::AddressSpace;
-use crate::machine::images::{Identity, UNKNOWN};
-use crate::machine::place::Pc;
-use crate::machine::window::Captured;
-use crate::system::page_check::Evidence;
-use crate::system::procfs::Credentials;
+use machine::address_space::AddressSpace;
+use machine::images::{Identity, UNKNOWN};
+use machine::place::Pc;
+use machine::system::page_check::Evidence;
+use machine::system::procfs::Credentials;
+use machine::window::Captured;
 
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.

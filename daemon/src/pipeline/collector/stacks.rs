@@ -4,9 +4,9 @@ use profiledb::StackEnd;
 
 use super::Collector;
 use crate::events::Owner;
-use crate::machine::place::Pc;
-use crate::machine::stack::{Walked, Walker};
 use crate::pipeline::handler_updates::HandlerUpdates;
+use machine::place::Pc;
+use machine::stack::{Walked, Walker};
 
 /// Finds the call stack of a sample, and gives the handler rows for frames that it missed; why
 /// there are no more frames.

@@ -3,8 +3,8 @@
 use interpreter::{Handlers, Registers, X87};
 use sampler::{CapturedMemory, Vectors};
 
-use crate::machine::address_space::AddressSpace;
-use crate::machine::signals::of_program;
+use machine::address_space::AddressSpace;
+use machine::signals::of_program;
 
 /// Makes them those of a sample, as far as they are known.
 pub(super) fn set(

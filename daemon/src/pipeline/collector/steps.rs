@@ -9,15 +9,15 @@ use sampler::{RawSample, State, Visit};
 use super::pairs::Silent;
 use super::{Collector, start};
 use crate::events::{At, Consumer, Context, Owner};
-use crate::machine::access::Evidence;
-use crate::machine::address_space::AddressSpace;
-use crate::machine::code::ProcessCode;
-use crate::machine::loadmap::ProcessId;
-use crate::machine::place::Pc;
-use crate::machine::window::SampleMemory;
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::steps::results::results;
 use crate::pipeline::steps::{Answer, Request, Steps};
+use machine::access::Evidence;
+use machine::address_space::AddressSpace;
+use machine::code::ProcessCode;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
+use machine::window::SampleMemory;
 
 /// A stop that took a thread longer than this was a long one, in nanoseconds.
 const LONG: u64 = 2_000_000;

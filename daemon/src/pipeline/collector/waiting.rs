@@ -11,8 +11,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Mode, Packed, Pid, Record, Tid};
 
-use crate::machine::place::Pc;
-use crate::system::page_check::Evidence;
+use machine::place::Pc;
+use machine::system::page_check::Evidence;
 
 /// A sample that has come.
 #[derive(Debug)]

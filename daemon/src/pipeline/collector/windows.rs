@@ -11,15 +11,15 @@ use super::vectors::tells_vectors;
 use super::{pairs, steps};
 use super::{stacks, start};
 use crate::events::{Context, Ending, Owner};
-use crate::machine::address_space::AddressSpace;
-use crate::machine::callsite::Interrupted;
-use crate::machine::code::ProcessCode;
-use crate::machine::devices::has_devices;
-use crate::machine::stack::Walked;
-use crate::machine::window::{Captured, SampleMemory};
 use crate::pipeline::acceptance::Thinned;
 use crate::pipeline::stage::Stage;
-use crate::system::page_check::Evidence;
+use machine::address_space::AddressSpace;
+use machine::callsite::Interrupted;
+use machine::code::ProcessCode;
+use machine::devices::has_devices;
+use machine::stack::Walked;
+use machine::system::page_check::Evidence;
+use machine::window::{Captured, SampleMemory};
 
 /// RFLAGS: interrupts are on.
 const INTERRUPTS_ON: u64 = 1 << 9;

@@ -10,7 +10,7 @@ use sampler::{Burst, Miss, Tid, entries, entry_cost};
 
 use super::width::Width;
 use super::{Seen, Target, Targets, lock};
-use crate::machine::place::Pc;
+use machine::place::Pc;
 
 /// From one burst to the next, on average: whatever they show, or the times that count would depend
 /// on the program.

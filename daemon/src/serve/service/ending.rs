@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::system::procfs;
+use machine::system::procfs;
 
 /// How long it looks at what has come before it ends; what it has is saved after that.
 const LAST_LOOKS: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use profiledb::Subject;
 
 use super::{MOST_BYTES, Snapshot, sampled_code};
 use crate::consumers::tables::Wanted;
-use crate::machine::images::ImageId;
 use crate::pipeline::collector::Collector;
+use machine::images::ImageId;
 
 impl Snapshot {
     /// What was collected between these times and is still being added to, of owners whose access

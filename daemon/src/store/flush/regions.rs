@@ -8,9 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Snapshot;
 use crate::consumers::tables::Tables;
 use crate::events::Owner;
-use crate::machine::images::{ImageId, Images};
-use crate::machine::layout::{Layout, Region};
-use crate::machine::loadmap::{Loadmap, ProcessId};
+use machine::images::{ImageId, Images};
+use machine::layout::{Layout, Region};
+use machine::loadmap::{Loadmap, ProcessId};
 
 /// Regions told of one process and access tag in one flush.
 const MOST: usize = 64;
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::events::{At, Consumer as _, Context, Options};
-    use crate::machine::place::Pc;
+    use machine::place::Pc;
 
     const PID: Pid = Pid(4_000_001);
     const HEAP: u64 = 0x5555_0000_0000;

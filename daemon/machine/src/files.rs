@@ -1,0 +1,218 @@
+//! Which file a mapping is of: its build id, else its content id, looked up when the mapping is
+//! heard of.
+//!
+//! The kernel would tell it, but spoils the recordings of others in doing so (crate `sampler`). So
+//! the file is looked at here: through the mapping itself as long as that is there, and by its
+//! path where it cannot have changed since. Where neither can be had, the inode must do. Programs
+//! are mapped privately; what is shared is not opened (see `Identity::Shared`).
+
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::MetadataExt;
+
+use rustc_hash::FxHashMap;
+use sampler::{Mmap, MmapIdentity, Pid};
+
+use crate::elf::{self, Known};
+use crate::system::memory::of_map;
+use crate::system::procfs::MapsLine;
+
+/// Device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Inode {
+    major: u32,
+    minor: u32,
+    inode: u64,
+}
+
+/// What tells versions of a file apart: its size, and when it was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    size: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Version {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            size: metadata.size(),
+            seconds: metadata.ctime(),
+            nanoseconds: metadata.ctime_nsec(),
+        }
+    }
+}
+
+/// What the files that were mapped are known by.
+#[derive(Debug, Default)]
+pub struct Files {
+    known: FxHashMap<Inode, (Version, Option<Known>)>,
+    /// The mapping before, if its file was found: a file is mapped in several parts, one after the
+    /// other. The outer `None`: it was not found.
+    last: Option<(Pid, Inode, Option<Known>)>,
+}
+
+/// Files kept; when there are more, all are forgotten.
+const MAX_KNOWN: usize = 65_536;
+/// File systems note the time of a change by a clock that may be so many nanoseconds late: a tick.
+const CLOCK_GRAIN: i64 = 4_000_000;
+
+impl Files {
+    /// Replaces the inode of a mapping by the build id of its file, where that has one. `mapped` is
+    /// when it was mapped, in wall-clock nanoseconds.
+    pub fn identify(&mut self, mmap: &mut Mmap, mapped: i64) {
+        let inode = match mmap.identity {
+            MmapIdentity::Inode {
+                major,
+                minor,
+                inode,
+                ..
+            } if inode != 0 && !mmap.shared() => Inode {
+                major,
+                minor,
+                inode,
+            },
+            _ => return,
+        };
+        let known = match &self.last {
+            Some((pid, last, known)) if *pid == mmap.pid && *last == inode => Some(known.clone()),
+            _ => self.look(mmap, inode, mapped),
+        };
+        // What was not found through this part may be through the next.
+        self.last = known.clone().map(|known| (mmap.pid, inode, known));
+        mmap.identity = match known.flatten() {
+            Some(Known::BuildId(id)) => MmapIdentity::BuildId(id),
+            Some(Known::Content(id)) => MmapIdentity::Content(id),
+            None => return,
+        };
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let ids = self.known.values().filter_map(|(_, id)| id.as_ref());
+        let id = |known: &Known| match known {
+            Known::BuildId(id) => id.capacity(),
+            Known::Content(id) => id.capacity(),
+        };
+        of_map(&self.known) + ids.map(id).sum::<usize>()
+    }
+
+    fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Option<Known>> {
+        let Mmap {
+            pid, address, len, ..
+        } = mmap;
+        let end = address.saturating_add(*len);
+        let mapping = format!("/proc/{pid}/map_files/{address:x}-{end:x}");
+        // What is mapped is what the file holds now, too.
+        let is_mapped = |metadata: &Metadata| metadata.ino() == inode.inode;
+        let unchanged = |metadata: &Metadata| {
+            elf::is_inode(metadata, inode.major, inode.minor, inode.inode)
+                && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
+        };
+        let path = mmap.path.to_str()?;
+        if let Some(found) = self
+            .known_or_read(&mapping, inode, is_mapped)
+            .or_else(|| self.known_or_read(path, inode, unchanged))
+        {
+            return Some(found);
+        }
+        // A program's first part is told longer than it then is.
+        let same = |line: &MapsLine| {
+            (line.major, line.minor, line.inode) == (inode.major, inode.minor, inode.inode)
+        };
+        let mappings = elf::mapped_files(*pid, same);
+        let mut found = mappings.iter();
+        found.find_map(|mapping| self.known_or_read(mapping, inode, is_mapped))
+    }
+
+    /// What the file there is known by, if it is the one that is meant; the inner `None`: it is no
+    /// ELF file.
+    fn known_or_read(
+        &mut self,
+        path: &str,
+        inode: Inode,
+        is_meant: impl Fn(&Metadata) -> bool,
+    ) -> Option<Option<Known>> {
+        let good = |metadata: &Metadata| metadata.is_file() && is_meant(metadata);
+        let there = fs::metadata(path).ok().filter(good)?;
+        if let Some((version, known)) = self.known.get(&inode)
+            && *version == Version::of(&there)
+        {
+            return Some(known.clone());
+        }
+        let file = File::open(path).ok()?;
+        // It may be another one by now.
+        let opened = file.metadata().ok().filter(good)?;
+        let known = elf::known(file);
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
+        self.known
+            .insert(inode, (Version::of(&opened), known.clone()));
+        Some(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use nix::sys::stat::{major, minor};
+    use sampler::Tid;
+
+    use super::*;
+
+    /// A mapping of this file that is nowhere any more.
+    fn gone(path: &Path) -> Mmap {
+        let metadata = fs::metadata(path).expect("the file is there");
+        let number = |n: u64| u32::try_from(n).expect("a device number");
+        Mmap {
+            time: 0,
+            pid: Pid(u32::MAX),
+            tid: Tid(u32::MAX),
+            address: 0x1000,
+            len: 0x1000,
+            offset: 0,
+            identity: MmapIdentity::Inode {
+                major: number(major(metadata.dev())),
+                minor: number(minor(metadata.dev())),
+                inode: metadata.ino(),
+                generation: 0,
+            },
+            prot: 5,
+            flags: 2,
+            path: path.to_owned().into(),
+        }
+    }
+
+    fn identity(files: &mut Files, path: &Path, mapped: i64) -> MmapIdentity {
+        let mut mmap = gone(path);
+        files.identify(&mut mmap, mapped);
+        mmap.identity
+    }
+
+    /// A file is known by its path if it has not changed since it was mapped, and not otherwise.
+    #[test]
+    fn changed_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        let own = std::env::current_exe().expect("this program");
+        fs::copy(&own, &one).expect("a copy");
+        let changed = elf::last_change(&fs::metadata(&one).expect("the copy"));
+        let (before, after) = (changed - 1, changed + 10 * CLOCK_GRAIN);
+        let mut files = Files::default();
+        let early = identity(&mut files, &one, before);
+        assert!(matches!(early, MmapIdentity::Inode { .. }));
+        let mut files = Files::default();
+        let late = identity(&mut files, &one, after);
+        assert!(matches!(&late, MmapIdentity::BuildId(id) if id.len() >= 8));
+        // What is no program is its inode, and what was there before does not matter.
+        fs::write(&other, "no program").expect("a file");
+        let none = identity(&mut files, &other, i64::MAX);
+        assert!(matches!(none, MmapIdentity::Inode { .. }));
+        fs::write(&one, "no program any more").expect("another file in its place");
+        files.last = None;
+        let replaced = identity(&mut files, &one, i64::MAX);
+        assert!(matches!(replaced, MmapIdentity::Inode { .. }));
+    }
+}

@@ -1,0 +1,263 @@
+//! Pages of a process that may raise an exception although their mapping allows the access: guard
+//! regions (`MADV_GUARD_INSTALL`), and memory of a `userfaultfd` that asks for SIGBUS.
+//!
+//! Neither makes a record. So a process that handles SIGSEGV or SIGBUS is looked at: its page table
+//! has marks for guard regions, and the descriptors that it has open say what they are. A look is
+//! good for samples before it. Where a guard region was seen once, its whole mapping may have some
+//! until the program ends, since they come and go without notice; a descriptor stands for all
+//! memory. What comes and goes between two looks is not seen.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+
+use nix::sys::utsname::uname;
+use sampler::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+use crate::system::procfs::Pagemap;
+
+/// Mappings with guard regions that are told apart.
+const MAX_MAPPINGS: usize = 256;
+/// Looks take so little of the time: one part of that many.
+const LOOKING_PART: u64 = 50;
+/// The bit of `userfaultfd`'s features that asks for SIGBUS instead of an event.
+const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Kernels that have guard regions and cannot tell where.
+const UNTOLD: [(u32, u32); 2] = [(6, 13), (6, 14)];
+
+/// What single pages of a process may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marks {
+    /// Any page may be a guard.
+    anywhere: bool,
+    /// Any page may raise an exception, when it is written, too, though it can be read.
+    by_user: bool,
+    /// First addresses of mappings that have guard regions, and addresses behind their last.
+    mappings: Vec<(u64, u64)>,
+}
+
+/// What was seen of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Guards {
+    seen: Option<Marks>,
+    /// The time before the last look.
+    looked: u64,
+    /// When there may be another.
+    next: u64,
+}
+
+/// What an access may meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guarded {
+    No,
+    /// A page that cannot be read.
+    Perhaps,
+    /// A page that cannot be written, whether or not it can be read.
+    ByUser,
+}
+
+impl Guards {
+    /// What an access between two addresses may meet, for a sample of that time. `stack` is the
+    /// stack pointer of a sample of the process whose stack could be read.
+    pub(crate) fn at(
+        &mut self,
+        (first, last): (u64, u64),
+        (pid, time): (Pid, u64),
+        stack: Option<u64>,
+        host: &mut Host,
+    ) -> Guarded {
+        if self.looked < time
+            && self.next <= time
+            && let Some((marks, looked, next)) = host.guards(pid, || look(pid, stack?))
+        {
+            self.seen.get_or_insert_default().add(marks);
+            (self.looked, self.next) = (looked, next);
+        }
+        let Some(seen) = &self.seen else {
+            // Nobody ever looked.
+            return Guarded::Perhaps;
+        };
+        let mut mappings = seen.mappings.iter();
+        match seen {
+            Marks { by_user: true, .. } => Guarded::ByUser,
+            Marks { anywhere: true, .. } => Guarded::Perhaps,
+            _ if mappings.any(|(start, end)| *start <= last && first < *end) => Guarded::Perhaps,
+            _ => Guarded::No,
+        }
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let mappings = |marks: &Marks| marks.mappings.capacity() * size_of::<(u64, u64)>();
+        self.seen.as_ref().map_or(0, mappings)
+    }
+}
+
+impl Marks {
+    fn add(&mut self, other: Self) {
+        self.anywhere |= other.anywhere;
+        self.by_user |= other.by_user;
+        for mapping in other.mappings {
+            if !self.mappings.contains(&mapping) {
+                self.mappings.push(mapping);
+            }
+        }
+        if self.mappings.len() > MAX_MAPPINGS {
+            self.mappings = Vec::new();
+            self.anywhere = true;
+        }
+    }
+}
+
+/// Looks now, if the process is still the sampled program: each exec draws another place for the
+/// stack. Also says when the look began, and when there may be another.
+fn look(pid: Pid, stack: u64) -> Option<(Marks, u64, u64)> {
+    let now = sampler::clock_now();
+    let mut marks = Marks {
+        by_user: has_user_faults(pid)?,
+        ..Marks::default()
+    };
+    let pagemap = Pagemap::open(pid)?;
+    match sampler::guard_regions(pagemap.file().as_fd()) {
+        Ok(Some(regions)) if regions.is_empty() => {}
+        Ok(regions) => match regions.and_then(|regions| mappings(pid, &regions)) {
+            Some(mappings) => marks.mappings = mappings,
+            None => marks.anywhere = true,
+        },
+        Err(_) => marks.anywhere = is_untold(&uname().ok()?.release().to_string_lossy()),
+    }
+    if !pagemap.has_stack(stack) {
+        return None;
+    }
+    let took = sampler::clock_now().saturating_sub(now);
+    Some((marks, now, now + took * LOOKING_PART))
+}
+
+/// The mappings around regions, if they can be told.
+fn mappings(pid: Pid, regions: &[(u64, u64)]) -> Option<Vec<(u64, u64)>> {
+    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    let mut found = Vec::new();
+    for (start, _) in regions {
+        // One that is gone meanwhile says nothing of its place.
+        let around = sampler::vma_from(maps.as_fd(), *start).ok()?;
+        let around = around.filter(|vma| vma.start <= *start);
+        found.extend(around.map(|vma| (vma.start, vma.end)));
+    }
+    found.dedup();
+    Some(found)
+}
+
+/// Whether a process has a `userfaultfd` that asks for SIGBUS, or whose features cannot be read.
+fn has_user_faults(pid: Pid) -> Option<bool> {
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()? {
+        let Ok(entry) = entry else { continue };
+        let is_one = fs::read_link(entry.path())
+            .is_ok_and(|to| to.as_os_str() == "anon_inode:[userfaultfd]");
+        if !is_one {
+            continue;
+        }
+        let path = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+        let features = fs::read_to_string(path).ok();
+        let features = features.as_deref().and_then(features_of);
+        if features.is_none_or(|features| features & FEATURE_SIGBUS != 0) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The features of a `userfaultfd`: the line `API:` has its version, these, and all that there are,
+/// in hexadecimal.
+fn features_of(info: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix("API:"))?;
+    u64::from_str_radix(line.trim().split(':').nth(1)?, 16).ok()
+}
+
+/// Whether a kernel of this release has guard regions and cannot tell where.
+fn is_untold(release: &str) -> bool {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    let mut part = || parts.next()?.parse::<u32>().ok();
+    part()
+        .zip(part())
+        .is_some_and(|version| UNTOLD.contains(&version))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_hash::FxHashMap;
+
+    use super::*;
+
+    fn guarded(guards: &mut Guards, address: u64, time: u64, host: &mut Host) -> Guarded {
+        guards.at((address, address + 7), (Pid(7), time), Some(0), host)
+    }
+
+    /// What was seen once in a mapping may be there until the program ends; a look serves earlier
+    /// samples, and while none may be made the last one counts. Before the first, anything may be.
+    #[test]
+    fn looks() {
+        let mut host = Host::Replayed(FxHashMap::default());
+        let answer =
+            |marks: Marks, looked, next| crate::host::Answer::Guards(Some((marks, looked, next)));
+        let marks = Marks {
+            mappings: vec![(0x4000, 0x8000)],
+            ..Marks::default()
+        };
+        let mut guards = Guards::default();
+        assert_eq!(guarded(&mut guards, 0x1000, 5, &mut host), Guarded::Perhaps);
+        host.replay(Pid(7), answer(marks, 10, 100));
+        assert_eq!(guarded(&mut guards, 0x1000, 5, &mut host), Guarded::No);
+        assert_eq!(guarded(&mut guards, 0x3ff9, 5, &mut host), Guarded::Perhaps);
+        assert_eq!(guarded(&mut guards, 0x8000, 50, &mut host), Guarded::No);
+        host.replay(Pid(7), answer(Marks::default(), 200, 200));
+        assert_eq!(
+            guarded(&mut guards, 0x7ff8, 150, &mut host),
+            Guarded::Perhaps
+        );
+        assert_eq!(guarded(&mut guards, 0x9000, 190, &mut host), Guarded::No);
+        let by_user = Marks {
+            by_user: true,
+            ..Marks::default()
+        };
+        host.replay(Pid(7), answer(by_user, 300, 300));
+        assert_eq!(
+            guarded(&mut guards, 0x9000, 250, &mut host),
+            Guarded::ByUser
+        );
+    }
+
+    /// Too many mappings count as all.
+    #[test]
+    fn too_many_mappings() {
+        let mut marks = Marks::default();
+        for start in 0..=MAX_MAPPINGS as u64 {
+            let mappings = vec![(start, start + 1)];
+            marks.add(Marks {
+                mappings,
+                ..Marks::default()
+            });
+        }
+        assert!(marks.anywhere && marks.mappings.is_empty());
+    }
+
+    /// This very process has no descriptor of that kind; another program's stack is not in it.
+    #[test]
+    fn own_process() {
+        let pid = Pid(std::process::id());
+        let local = 0_u64;
+        let (marks, looked, next) = look(pid, &raw const local as u64).expect("a look");
+        assert!(!marks.by_user && next >= looked);
+        assert_eq!(look(pid, 0x1000), None);
+    }
+
+    /// The features are the second number; some kernels have guard regions and cannot tell where.
+    #[test]
+    fn features_and_releases() {
+        let info = "pos:\t0\nflags:\t02\npending:\t0\ntotal:\t0\nAPI:\taa:80:1ffff\n";
+        assert_eq!(features_of(info), Some(FEATURE_SIGBUS));
+        assert_eq!(features_of("API:\taa"), None);
+        assert!(is_untold("6.14.0-rc1") && is_untold("6.13"));
+        assert!(!is_untold("6.12.9") && !is_untold("6.18.44-x") && !is_untold(""));
+    }
+}

@@ -1,0 +1,48 @@
+//! Where calls were found before return addresses: the same few come with every sample.
+
+use rustc_hash::FxHashMap;
+
+use super::ImageId;
+use crate::place::Pc;
+use crate::system::memory::of_map;
+
+/// Return addresses kept: about a megabyte. When it is full, it begins anew.
+const MAX_CALLS: usize = 1 << 14;
+
+/// A call instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The instruction itself.
+    pub site: Pc,
+    /// The ELF address in the same image that the instruction names; `None`: it is indirect.
+    pub target: Option<u64>,
+}
+
+/// By image and address in it, the call before a return address, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<Call>>);
+
+impl Calls {
+    /// What was found there, if that was looked for.
+    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<Call>> {
+        self.0.get(&(image, return_address)).copied()
+    }
+
+    /// Keeps what was found.
+    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, call: Option<Call>) {
+        if self.0.len() >= MAX_CALLS {
+            self.0.clear();
+        }
+        self.0.insert((image, return_address), call);
+    }
+
+    /// Forgets images whose files have changed.
+    pub(super) fn forget(&mut self, changed: &[ImageId]) {
+        self.0.retain(|(image, _), _| !changed.contains(image));
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        of_map(&self.0)
+    }
+}

@@ -1,0 +1,272 @@
+//! One mapping of a process: what lies there, and whether it can have been written.
+
+mod source;
+
+use crate::elf::Segment;
+use crate::images::{ImageId, Images};
+
+pub use self::source::{is_data, rights};
+pub(crate) use self::source::{is_heap, mapping_of_line, mapping_of_record};
+
+const PAGE: u64 = 4096;
+
+/// One mapping of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// File offset of `start`.
+    pub(crate) offset: u64,
+    /// What is mapped.
+    pub image: ImageId,
+    pub(crate) executable: bool,
+    /// Private, not writable now, and at no time since these file pages were mapped here.
+    pub(crate) never_writable: bool,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// Whoever else has it mapped sees what is written, in this process, too.
+    pub(crate) shared: bool,
+    /// Of a file that may be a device.
+    pub special: bool,
+    /// The kernel writes it while the program runs.
+    pub(crate) kernel_writes: bool,
+    kind: MappingKind,
+    area: Area,
+}
+
+/// What the kernel uses memory without a file for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// The heap that `brk` moves the end of.
+    Heap,
+    /// The stack of the first thread.
+    Stack,
+    /// Nothing that it tells.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MappingKind {
+    File,
+    Vdso,
+    Anon,
+}
+
+impl Mapping {
+    /// Where the kernel's image lies: the upper half of all addresses, with `text` as its address
+    /// zero.
+    pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
+        let start = 1 << 63;
+        Self {
+            start,
+            end: u64::MAX,
+            offset: start.wrapping_sub(text),
+            image,
+            executable: true,
+            never_writable: false,
+            readable: true,
+            writable: true,
+            shared: false,
+            special: false,
+            kernel_writes: true,
+            kind: MappingKind::File,
+            area: Area::Other,
+        }
+    }
+
+    /// What to add to an ELF virtual address of this mapping's segment to get the process
+    /// address (wrapping); `None` if the mapping shows no segment of the image.
+    pub(crate) fn bias(&self, segments: &[Segment]) -> Option<u64> {
+        if self.kind == MappingKind::Anon {
+            return None;
+        }
+        // Segments may share a page of the file; then the access rights tell which is meant.
+        let covers = |s: &&Segment| {
+            let first = s.offset & !(PAGE - 1);
+            let end = s.offset.saturating_add(s.file_size);
+            self.offset >= first && self.offset < end
+        };
+        let segment = segments
+            .iter()
+            .filter(covers)
+            .find(|s| s.executable == self.executable && s.writable == self.writable)
+            .or_else(|| segments.iter().find(covers))?;
+        // start = bias + segment.address + (offset - segment.offset)
+        Some(
+            self.start
+                .wrapping_sub(self.offset)
+                .wrapping_add(segment.offset)
+                .wrapping_sub(segment.address),
+        )
+    }
+
+    /// Whether code may be made here at run time: memory without a file, or a file that others may
+    /// write through.
+    pub(crate) fn may_be_generated(&self, images: &Images) -> bool {
+        self.executable && (self.is_anon() || images.is_shared(self.image))
+    }
+
+    /// This mapping as one of code that was made at run time, of that image.
+    pub(crate) fn generated(self, image: ImageId) -> Self {
+        Self {
+            image,
+            offset: 0,
+            kind: MappingKind::Anon,
+            area: Area::Other,
+            never_writable: false,
+            ..self
+        }
+    }
+
+    /// The part that ends there.
+    pub(crate) fn before(self, end: u64) -> Self {
+        Self { end, ..self }
+    }
+
+    /// The part that begins there.
+    pub(crate) fn behind(self, start: u64) -> Self {
+        let offset = self.offset.wrapping_add(start - self.start);
+        Self {
+            start,
+            offset,
+            ..self
+        }
+    }
+
+    /// The part of memory without a file that lies between these addresses.
+    pub(crate) fn part(self, start: u64, end: u64) -> Self {
+        Self {
+            start: self.start.max(start),
+            end: self.end.min(end),
+            ..self
+        }
+    }
+
+    /// This mapping as one of a file's pages that were moved to other memory, where `before` lay.
+    pub(crate) fn moved(self, before: &Self) -> Self {
+        Self {
+            image: before.image,
+            offset: before
+                .offset
+                .wrapping_add(self.start.wrapping_sub(before.start)),
+            kind: MappingKind::File,
+            area: Area::Other,
+            never_writable: false,
+            ..self
+        }
+    }
+
+    /// Whether it may be written now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether it shows a program's file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == MappingKind::File
+    }
+
+    /// Whether this is memory without a file.
+    pub(crate) fn is_anon(&self) -> bool {
+        self.kind == MappingKind::Anon
+    }
+
+    /// What the kernel uses it for.
+    pub(crate) fn area(&self) -> Area {
+        self.area
+    }
+
+    /// Whether this is memory that nobody may access: what lies below a stack.
+    pub(crate) fn is_guard(&self) -> bool {
+        self.is_anon() && !self.readable && !self.writable && !self.executable
+    }
+
+    /// Whether somebody else may write it although one thread alone uses the address space: another
+    /// process, or the kernel.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.shared || self.kernel_writes
+    }
+
+    /// Whether `self`, mapped over `old`, shows the same file pages at the same place: then only
+    /// the rights change.
+    pub(crate) fn has_same_pages(&self, old: &Self) -> bool {
+        old.image == self.image
+            && old.kind == self.kind
+            && old.start.wrapping_sub(old.offset) == self.start.wrapping_sub(self.offset)
+    }
+
+    /// Whether this is data without a file, with these rights.
+    pub(crate) fn is_data(&self, rights: Rights) -> bool {
+        let own = (self.readable, self.writable);
+        self.is_anon() && !self.executable && !self.special && own == rights
+    }
+}
+
+/// Whether data can be read, and written.
+pub(crate) type Rights = (bool, bool);
+
+/// A mapping, and what is to be added to an address of its image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) mapping: Mapping,
+    pub(crate) bias: u64,
+}
+
+impl Spot {
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.mapping.start..self.mapping.end).contains(&address)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const IMAGE: ImageId = ImageId(0);
+
+    pub(crate) fn mapping(start: u64, end: u64, offset: u64, writable: bool) -> Mapping {
+        Mapping {
+            start,
+            end,
+            offset,
+            image: IMAGE,
+            executable: false,
+            never_writable: !writable,
+            readable: true,
+            writable,
+            shared: false,
+            special: false,
+            kernel_writes: false,
+            kind: MappingKind::File,
+            area: Area::Other,
+        }
+    }
+
+    /// The load bias is right where ELF addresses and file offsets differ.
+    #[test]
+    fn bias_of_a_segment() {
+        let segments = [
+            Segment {
+                address: 0,
+                offset: 0,
+                file_size: 0x1500,
+                memory_size: 0x1500,
+                writable: false,
+                executable: false,
+            },
+            Segment {
+                address: 0x2500,
+                offset: 0x1500,
+                file_size: 0x800,
+                memory_size: 0x900,
+                writable: false,
+                executable: true,
+            },
+        ];
+        let mut text = mapping(0x7000_2000, 0x7000_3000, 0x1000, false);
+        text.executable = true;
+        assert_eq!(text.bias(&segments), Some(0x7000_0000));
+        let headers = mapping(0x7000_0000, 0x7000_2000, 0, false);
+        assert_eq!(headers.bias(&segments), Some(0x7000_0000));
+    }
+}
