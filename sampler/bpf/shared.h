@@ -11,7 +11,7 @@
 
 enum shared_limits {
 	/* Frames at most. */
-	MAX_FRAMES = 64,
+	MAX_FRAMES = 127,
 	/* Of the code at the PC: where no way is followed, and where the memory is not to be read. */
 	CODE_BYTES = 64,
 	CODE_BYTES_DENIED = 16,

@@ -492,6 +492,43 @@ mod tests {
         }
     }
 
+    /// The copy of a stack goes with the sample that says so; one of a sample that found no room, or
+    /// that is cut off, goes with none.
+    #[test]
+    fn copies_of_stacks() {
+        let record = |copied: u32| {
+            let mut bytes = vec![0; HEAD];
+            bytes[..8].copy_from_slice(&7_u64.to_ne_bytes());
+            let at = offset_of!(Head, tid);
+            bytes[at..at + 4].copy_from_slice(&9_u32.to_ne_bytes());
+            let at = offset_of!(Head, copied);
+            bytes[at..at + 4].copy_from_slice(&copied.to_ne_bytes());
+            bytes
+        };
+        let with_copy = |time: u64, copied| {
+            let mut bytes = Vec::new();
+            bytes.extend(time.to_ne_bytes());
+            bytes.extend(COPY_PERIOD.to_ne_bytes());
+            bytes.extend(9_u32.to_ne_bytes());
+            bytes.extend(16_u32.to_ne_bytes());
+            bytes.extend([5; 16]);
+            bytes.extend(record(copied));
+            bytes
+        };
+        let stack_of = |bytes: Vec<u8>| {
+            let (packed, _) = Packed::new(bytes.into(), 1)?;
+            let sample = packed.unpack()?;
+            assert_eq!(packed.has_stack(), !sample.stack.is_empty());
+            Some(sample.stack.to_vec())
+        };
+        assert_eq!(stack_of(with_copy(7, 16)), Some(vec![5; 16]));
+        assert_eq!(stack_of(with_copy(8, 16)), Some(Vec::new()));
+        assert_eq!(stack_of(with_copy(7, 0)), Some(Vec::new()));
+        assert_eq!(stack_of(record(16)), Some(Vec::new()));
+        assert_eq!(stack_of(with_copy(7, 16)[..30].to_vec()), None);
+        assert!(is_stack_copy(&with_copy(7, 16)) && !is_stack_copy(&record(16)));
+    }
+
     /// An entry of a table of cycles, and what is too short for one.
     #[test]
     fn entries_of_cycles() {
