@@ -3,6 +3,16 @@
 //! Needs the release build of both programs, gcc, root for the engine `bpf`, and `perf` and python3
 //! for two tests. Takes a minute.
 
+/// As [`bench`]; where something is missing the test is skipped.
+macro_rules! bench {
+    () => {
+        match $crate::bench()? {
+            Ok(bench) => bench,
+            Err(missing) => return Ok(libtest_mimic::Completion::ignored_with(missing)),
+        }
+    };
+}
+
 #[path = "../common/mod.rs"]
 mod common;
 mod perf;
@@ -14,24 +24,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Completion, Failed};
+use libtest_mimic::{Arguments, Failed};
 use object::{Object, ObjectSymbol};
 use profiledb::{Filter, Profile, StackEnd, StackRow};
 use vcpi_tests::programs::{Programs, root};
 
 use common::{ensure, text};
 use trial::{Test, TestResult, done, trials};
-
-/// As [`bench`]; where something is missing the test is skipped.
-macro_rules! bench {
-    () => {
-        match $crate::bench()? {
-            Ok(bench) => bench,
-            Err(missing) => return Ok(libtest_mimic::Completion::ignored_with(missing)),
-        }
-    };
-}
-pub(crate) use bench;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
