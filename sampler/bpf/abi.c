@@ -20,6 +20,7 @@ struct shared {
 	struct range range;
 	struct settings settings;
 	struct record record;
+	struct stack_copy stack_copy;
 	struct waker waker;
 	struct cycles_key cycles_key;
 	struct cycles_value cycles_value;

@@ -157,7 +157,9 @@ struct work {
 	u64 again[2 * MAX_PIECE_BYTES / 8];
 	/* Of a second record: the time of the first, and bytes of vector registers. */
 	u64 time_of_first;
-	u32 vector_bytes, unused;
+	u32 vector_bytes;
+	/* Callers lack rows: the collector needs the stack to find them. */
+	u32 lacks_rows;
 	/* Samples and bytes since the reader was last woken. */
 	u32 since_wake_up, bytes_since_wake_up;
 	/* Samples that found no room since the last one that did. */

@@ -127,6 +127,8 @@ typedef struct {
 struct mm_struct {
 	atomic_t mm_users;
 	pgd_t *pgd;
+	/* Where the first thread's stack began. */
+	unsigned long start_stack;
 	mm_context_t context;
 };
 

@@ -159,6 +159,20 @@ struct works_map {
 	__type(value, struct work);
 } works SEC(".maps");
 
+/* A copy of a stack in the making, and room for a page more, which the verifier asks for. */
+struct copy {
+	struct stack_copy head;
+	u8 bytes[MAX_COPY_BYTES + 8192];
+};
+
+/* One of each CPU: more than a map of CPUs' own values may hold. Only with settings.copy_bytes. */
+struct copies_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct copy);
+} copies SEC(".maps");
+
 /* Whether memory of the process may be read. */
 static INLINE int may_read(struct work *work, u64 address)
 {

@@ -110,6 +110,71 @@ static inline void add_stack(struct work *work)
 	record->tail_words = used + size / 8;
 }
 
+/* Reads the stack page by page, as far as it is there: how many bytes of it, whole words. */
+static INLINE u32 read_stack(struct copy *copy, u64 sp, u32 wanted)
+{
+	u32 done = 0, index;
+
+	for (index = 0; index < MAX_COPY_BYTES / 4096 + 1; index++) {
+		u64 from = sp + done;
+		u32 size = 4096 - (from & 4095);
+
+		if (done >= wanted || from >> 56)
+			break;
+		if (size > wanted - done)
+			size = wanted - done;
+		if (bpf_probe_read_user(&copy->bytes[within(done, MAX_COPY_BYTES - 1)],
+					within(size, 8191), (const void *)from))
+			break;
+		done += size;
+	}
+	return done & ~7U;
+}
+
+/* Puts a copy of the stack into the buffer, from the stack pointer to where the stack began or as
+ * far as settings allow; says whether it is there. Where a quarter of the buffer waits to be read,
+ * there is none: samples need the room. */
+static __attribute__((noinline)) int copy_stack(struct work *work, struct task_struct *task)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	void *buffer = bpf_map_lookup_elem(&buffers, &cpu);
+	struct copy *copy = bpf_map_lookup_elem(&copies, &cpu);
+	u64 sp = work->registers[REGISTER_RSP];
+	u64 top = task->mm->start_stack;
+	u32 wanted = settings.copy_bytes;
+	u32 bytes;
+
+	if (!buffer || !copy)
+		return 0;
+	if (bpf_ringbuf_query(buffer, BPF_RB_AVAIL_DATA) > settings.buffer_bytes / 4)
+		goto none;
+	if (wanted > MAX_COPY_BYTES)
+		wanted = MAX_COPY_BYTES;
+	/* The first thread's stack; those of others end where their pages do. */
+	if (top > sp && top - sp < wanted)
+		wanted = top - sp;
+	/* As much as that comes with the sample. */
+	if (wanted <= settings.stack_bytes && wanted <= MAX_STACK_BYTES)
+		return 0;
+	bytes = within(read_stack(copy, sp, wanted), 2 * MAX_COPY_BYTES - 1);
+	if (!bytes || bytes > MAX_COPY_BYTES)
+		return 0;
+	copy->head.time = work->record.time;
+	copy->head.period = STACK_COPY_PERIOD;
+	copy->head.tid = work->record.tid;
+	copy->head.bytes = bytes;
+	if (bpf_ringbuf_output(buffer, copy, sizeof(copy->head) + bytes, BPF_RB_NO_WAKEUP))
+		goto none;
+	work->bytes_since_wake_up += sizeof(copy->head) + bytes + 8;
+	work->record.copied = bytes;
+	count(COUNT_STACKS_COPIED);
+	add_to(COUNT_STACK_BYTES_COPIED, bytes);
+	return 1;
+none:
+	count(COUNT_STACKS_WITHOUT_ROOM);
+	return 0;
+}
+
 /* Says what ways through the kernel's code may read now. */
 static inline void allow_kernel_memory(struct work *work, struct task_struct *task)
 {
@@ -242,9 +307,8 @@ static inline int walk(struct work *work)
 	work->record.frames_end = end;
 	if (end >= FRAMES_OUTERMOST && end <= FRAMES_MOST)
 		count(COUNT_FRAMES_OUTERMOST + within(end - FRAMES_OUTERMOST, 7));
-	if (settings.frames > 1 && (by_pointer || end == FRAMES_NO_ROW))
-		return 0;
-	return first_by_row;
+	work->lacks_rows = settings.frames > 1 && (by_pointer || end == FRAMES_NO_ROW);
+	return first_by_row && !work->lacks_rows;
 }
 
 /* The address of the uppermost table of a process's pages. As user_registers_at. */
@@ -318,6 +382,7 @@ static __attribute__((noinline)) int capture(struct work *work, struct task_stru
 	struct record *record = &work->record;
 	int called_from = 0;
 
+	work->lacks_rows = 0;
 	if (!work->kernel && settings.frames)
 		called_from = walk(work);
 	work->pieces = record->tail_words;
@@ -338,6 +403,10 @@ static __attribute__((noinline)) int capture(struct work *work, struct task_stru
 	work->pieces_end = record->tail_words;
 	if (record->outcome == OUTCOME_NOT_TRIED)
 		add_code(work, CODE_BYTES);
+	/* A window takes no values from a copy, which nobody looks at a second time. */
+	if (work->lacks_rows && settings.copy_bytes && record->outcome != OUTCOME_NOT_TRIED &&
+	    record->period != BREAKPOINT_PERIOD && copy_stack(work, task))
+		called_from = 1;
 	if (!called_from)
 		add_stack(work);
 	if (is_written_meanwhile(work, task))

@@ -41,7 +41,7 @@ static inline int deliver(struct work *work)
 	/* Each record has a head of 8 bytes. */
 	work->bytes_since_wake_up += size + 8;
 	if (work->since_wake_up >= settings.wake_up_samples ||
-	    work->bytes_since_wake_up > settings.buffer_bytes / 2) {
+	    work->bytes_since_wake_up > settings.buffer_bytes / (settings.copy_bytes ? 8 : 2)) {
 		work->since_wake_up = 0;
 		work->bytes_since_wake_up = 0;
 		wake_up = BPF_RB_FORCE_WAKEUP;
@@ -130,6 +130,7 @@ static inline void begin_record(struct record *record, u64 period)
 	record->code_bytes = 0;
 	record->stack_bytes = 0;
 	record->changes = 0;
+	record->copied = 0;
 }
 
 /* Ends a sample, and counts what it took. In an NMI the clock may go back a little. */

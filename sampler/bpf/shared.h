@@ -11,12 +11,14 @@
 
 enum shared_limits {
 	/* Frames at most. */
-	MAX_FRAMES = 64,
+	MAX_FRAMES = 127,
 	/* Of the code at the PC: where no way is followed, and where the memory is not to be read. */
 	CODE_BYTES = 64,
 	CODE_BYTES_DENIED = 16,
 	/* Of the stack at most. */
 	MAX_STACK_BYTES = 2048,
+	/* Of the stack of a sample whose callers lack rows, at most: whole pages. */
+	MAX_COPY_BYTES = 32768,
 	/* Instructions of a way, and lines that it reads, at most. */
 	MAX_FOLLOWED = 1024,
 	MAX_LINES = 96,
@@ -191,6 +193,9 @@ struct settings {
 	u32 most_followed;
 	/* Of page tables. */
 	u32 levels;
+	/* Of the stack of a sample whose callers lack rows, at most; 0: no more than stack_bytes. */
+	u32 copy_bytes;
+	u32 reserved;
 	/* The kernel's image. */
 	struct range image;
 	/* Where the kernel maps all RAM, or where it keeps that address; 0: not known. */
@@ -256,6 +261,12 @@ enum frames_end {
 		"Samples of processes whose memory is not to be read.") \
 	COUNTER(NO_USER_REGISTERS, "no_user_registers", \
 		"Samples without user registers, which lay where nobody knows.") \
+	COUNTER(STACKS_COPIED, "stacks_copied", \
+		"Samples whose stack was copied, for want of unwind rows.") \
+	COUNTER(STACK_BYTES_COPIED, "stack_bytes_copied", \
+		"Bytes of these copies.") \
+	COUNTER(STACKS_WITHOUT_ROOM, "stacks_without_room", \
+		"Samples whose stack was to be copied and found no room in the buffer.") \
 	COUNTER(NO_CODE, "no_code", \
 		"Samples whose code at the PC could not be read.") \
 	COUNTER(SHORT_CODE, "short_code", \
@@ -359,8 +370,20 @@ struct counters {
 	u64 of[COUNTERS];
 };
 
-/* The period of breakpoints, which no clock has. */
+/* The periods of breakpoints, and of copies of stacks, which no clock has. */
 #define BREAKPOINT_PERIOD 1
+#define STACK_COPY_PERIOD 2
+
+/* The head of a copy of a stack, which lies in the buffer before the sample that it is of: `bytes`
+ * from the stack pointer on follow. */
+struct stack_copy {
+	/* Of the sample. */
+	u64 time;
+	/* STACK_COPY_PERIOD, where a sample has its period. */
+	u64 period;
+	u32 tid;
+	u32 bytes;
+};
 
 /* record.context */
 enum context {
@@ -455,7 +478,8 @@ struct record {
 	u32 way_high;
 	/* Words of vector registers; 0 without RECORD_SECOND. */
 	u32 vector_words;
-	u32 reserved;
+	/* Bytes of the stack in the copy that lies before this; 0: there is none. */
+	u32 copied;
 };
 
 /* A thread that brings vector registers, of each CPU. */

@@ -54,6 +54,8 @@ impl Drop for Block {
 pub(crate) struct Filling {
     pool: Pool,
     bytes: Vec<u8>,
+    /// Where in it the next part has begun, if it has.
+    begun: Option<u32>,
     /// Where in it each part lies.
     parts: Vec<Range<u32>>,
 }
@@ -63,6 +65,7 @@ impl Filling {
         Self {
             pool,
             bytes: Vec::new(),
+            begun: None,
             parts: Vec::new(),
         }
     }
@@ -72,23 +75,45 @@ impl Filling {
         self.bytes.len() + bytes > BLOCK && !self.parts.is_empty()
     }
 
-    /// Adds a part.
+    /// Adds a part, or the rest of the one that has [begun](Self::begin).
     pub(crate) fn push(&mut self, part: &[u8]) {
+        let start = self.add(part);
+        let start = self.begun.take().unwrap_or(start);
+        self.parts.push(start..self.bytes.len() as u32);
+    }
+
+    /// Begins the next part with these bytes. One that had begun before is given up.
+    pub(crate) fn begin(&mut self, bytes: &[u8]) {
+        if let Some(start) = self.begun.take() {
+            self.bytes.truncate(start as usize);
+        }
+        self.begun = Some(self.add(bytes));
+    }
+
+    /// Where the bytes lie now.
+    fn add(&mut self, bytes: &[u8]) -> u32 {
         if self.bytes.capacity() == 0 {
             self.bytes = self.pool.take();
         }
         // A block has few bytes more than BLOCK, however large the parts of a buffer are.
         let start = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(part);
-        self.parts.push(start..self.bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        start
     }
 
-    /// All parts, in their order.
+    /// All parts, in their order. One that has only begun stays.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Part> {
+        let rest = self.begun.take().map(|start| {
+            let rest = self.bytes.get(start as usize..).unwrap_or_default();
+            rest.to_vec()
+        });
         let block = Arc::new(Block {
             bytes: std::mem::take(&mut self.bytes),
             pool: Some(self.pool.clone()),
         });
+        if let Some(rest) = rest {
+            self.begin(&rest);
+        }
         self.parts.drain(..).map(move |range| Part {
             block: Arc::clone(&block),
             range,
@@ -187,6 +212,18 @@ mod tests {
         assert_eq!(kept(), 4);
         drop(made);
         assert_eq!(kept(), 5);
+        // One that has only begun stays for later; of two of them the second.
+        filling.push(&[1]);
+        filling.begin(&[2, 2]);
+        filling.begin(&[3, 3, 3]);
+        assert_eq!(
+            filling.take().map(|part| part.to_vec()).collect::<Vec<_>>(),
+            [[1]]
+        );
+        filling.push(&[4]);
+        filling.push(&[5]);
+        let both: Vec<_> = filling.take().map(|part| part.to_vec()).collect();
+        assert_eq!(both, [vec![3, 3, 3, 4], vec![5]]);
         // There is nothing in it.
         assert_eq!(filling.take().count(), 0);
         assert_eq!(kept(), 5);

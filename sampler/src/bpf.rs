@@ -375,6 +375,7 @@ fn prepare(
     let timer = config.clock == Clock::Timer;
     let vectors = config.bpf.vectors.is_some();
     let breakpoints = config.bpf.breakpoints;
+    let copies = layout::copy_bytes(config) > 0;
     let settings = layout::settings(config, own, kernel::KernelMemory::read()).to_bytes();
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
@@ -384,6 +385,8 @@ fn prepare(
             Some("buffers" | "sides" | "wakers" | "wakes" | "awaiting") => {
                 map.set_max_entries(cpus)
             }
+            // Without copies of stacks the one that there is goes unused.
+            Some("copies") if copies => map.set_max_entries(cpus),
             Some("second_works" | "vector_states") if !vectors => map.set_autocreate(false),
             Some("timers" | "mean_interval") if !timer => map.set_autocreate(false),
             Some("timers") => map.set_max_entries(cpus),

@@ -334,7 +334,7 @@ impl CapturedMemory {
         self.memory.bytes.len()
     }
 
-    /// A capture of these parts, as the engine would deliver it: at most 64 frames, 64 bytes of
+    /// A capture of these parts, as the engine would deliver it: at most 127 frames, 64 bytes of
     /// code, and pieces of 1 to 128 bytes at canonical addresses. What is more is left out.
     #[expect(clippy::too_many_arguments, reason = "it has as many parts")]
     pub fn new(

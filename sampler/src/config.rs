@@ -70,7 +70,7 @@ pub struct BpfOptions {
     pub filter: Filter,
     /// Unwind rows that are kept, all processes together; those that are not used give way.
     pub rows: u32,
-    /// The most frames of a sample: 0 to 64.
+    /// The most frames of a sample: 0 to 127.
     pub frames: u32,
     /// Each CPU's buffer in bytes: a power of two, of whole pages.
     pub buffer_bytes: u32,
@@ -144,7 +144,7 @@ impl BpfOptions {
             few_millions,
             "1 to 2^22",
         )?;
-        within("frames", self.frames, 0..=Self::MOST_FRAMES, "0 to 64")?;
+        within("frames", self.frames, 0..=Self::MOST_FRAMES, "0 to 127")?;
         let most = Self::MOST_FOLLOWED;
         within(
             "instructions of a way",

@@ -11,7 +11,7 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use crate::Packed;
 use crate::attr::Role;
 use crate::block::{Filling, Pool};
-use crate::bpf::{OfCpu, Overflow};
+use crate::bpf::{OfCpu, Overflow, record};
 use crate::ring::Event;
 use crate::sys::Ring;
 
@@ -190,7 +190,10 @@ impl Received {
         if self.filling.is_full_for(record.len()) {
             self.unpile();
         }
-        self.filling.push(record);
+        match record::is_stack_copy(record) {
+            true => self.filling.begin(record),
+            false => self.filling.push(record),
+        }
     }
 
     /// Has all records among the samples.

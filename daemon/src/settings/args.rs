@@ -204,10 +204,10 @@ pub(crate) struct RecordArgs {
           value_parser = stack_bytes)]
     pub(crate) stack_bytes: u32,
 
-    /// Callers to find of each sample, at most (0 to 64). With more than one there are call stacks
+    /// Callers to find of each sample, at most (0 to 127). With more than one there are call stacks
     /// (`vcpi cg --tree`). With the engine ring they reach as far as the copy of the stack does.
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(0..=64))]
+          value_parser = clap::value_parser!(u32).range(0..=127))]
     pub(crate) frames: u32,
 
     /// Memory for value profiles, in MiB: half of it is flushed to FILE when it is full, while the
@@ -283,7 +283,7 @@ pub(crate) struct ReplayArgs {
 
     /// Callers of call stacks, at most, as far as they were recorded.
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(0..=64))]
+          value_parser = clap::value_parser!(u32).range(0..=127))]
     pub(crate) frames: u32,
 
     /// Memory for value profiles, in MiB: half of it is flushed to FILE when it is full, while the

@@ -45,7 +45,7 @@ pub(crate) struct Sampling {
     pub(crate) window: Number<1, 1024>,
     pub(crate) capture: Kinds,
     pub(crate) vectors: VectorsArg,
-    pub(crate) frames: Number<0, 64>,
+    pub(crate) frames: Number<0, 127>,
     pub(crate) bounce: BounceArg,
     pub(crate) entries: EntriesArg,
     pub(crate) context: ContextArg,

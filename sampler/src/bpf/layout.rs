@@ -51,6 +51,8 @@ pub(crate) fn settings(config: &Config, own: Option<Pid>, memory: KernelMemory) 
         share: options.share.0,
         most_followed: options.followed,
         levels: kernel::table_levels(),
+        copy_bytes: copy_bytes(config),
+        reserved: 0,
         image,
         direct_map,
         direct_map_at,
@@ -58,6 +60,20 @@ pub(crate) fn settings(config: &Config, own: Option<Pid>, memory: KernelMemory) 
         text,
         entries,
     }
+}
+
+/// Bytes of the stack that lead to so many callers, of most programs.
+const BYTES_OF_FRAME: u32 = 512;
+
+/// How much of the stack of a sample is copied whose callers lack unwind rows, in bytes: whole pages,
+/// or no more than comes with samples in any case, where one caller is enough.
+pub(crate) fn copy_bytes(config: &Config) -> u32 {
+    if config.bpf.frames <= 1 {
+        return 0;
+    }
+    let of_frames = config.bpf.frames * BYTES_OF_FRAME;
+    let wanted = of_frames.max(config.stack_bytes).next_multiple_of(4096);
+    wanted.min(abi::MAX_COPY_BYTES)
 }
 
 /// A process as the handler's maps know it.

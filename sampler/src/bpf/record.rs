@@ -16,6 +16,8 @@ use crate::{
 
 /// Bytes before the tail.
 const HEAD: usize = size_of::<Head>();
+/// What a copy of a stack has in place of a sample's period.
+const COPY_PERIOD: u64 = 2;
 /// Bytes of a set of registers.
 const REGISTER_BYTES: usize = 8 * abi::REGISTER_WORDS as usize;
 
@@ -64,6 +66,8 @@ pub struct Packed {
     is_urgent: bool,
     /// What it has to do with vector registers.
     order: Order,
+    /// A copy of its stack lies before it.
+    has_copy: bool,
     bytes: Part,
 }
 
@@ -81,9 +85,19 @@ enum Order {
 
 impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
-    /// `None` if it is no record.
+    /// `None` if it is no record. The copy of a stack may lie before it.
     pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
-        let head = Head::get(bytes.first_chunk::<HEAD>()?);
+        let (copy, record) = parts(&bytes)?;
+        let head = Head::get(record.first_chunk::<HEAD>()?);
+        let has_copy = copy.is_some_and(|copy| stack_of(copy, &head).is_some());
+        let bytes = match (copy, has_copy) {
+            // It is of a sample that found no room.
+            (Some(copy), false) => {
+                let (start, end) = (copy.len(), bytes.len());
+                bytes.slice(start..end)
+            }
+            _ => bytes,
+        };
         let outcome = outcome_of(&head);
         let is_not_tried = outcome == Some(abi::Outcome::NotTried);
         let is_followed = outcome == Some(abi::Outcome::Followed);
@@ -96,7 +110,7 @@ impl Packed {
             cpu,
             mode: mode_of(context_of(head.context.into())?),
             // One that changed meanwhile is left out.
-            has_stack: head.stack_bytes > 0 && !has(&head, abi::RECORD_STACK_CHANGES),
+            has_stack: has_copy || head.stack_bytes > 0 && !has(&head, abi::RECORD_STACK_CHANGES),
             is_not_tried,
             is_urgent: is_not_tried || is_followed && is_of_unknown,
             order: match u32::from(head.flags) & abi::RECORD_SECOND {
@@ -105,6 +119,7 @@ impl Packed {
                 _ if head.period == breakpoints::PERIOD => Order::Entry,
                 _ => Order::Whole,
             },
+            has_copy,
             bytes,
         };
         Some((packed, head.missed))
@@ -153,7 +168,7 @@ impl Packed {
             Order::First => self.time,
             Order::Second => self.period,
         };
-        let head = Head::get(self.bytes.first_chunk::<HEAD>()?);
+        let head = Head::get(self.parts()?.1.first_chunk::<HEAD>()?);
         Some((Tid(head.tid), time))
     }
 
@@ -178,9 +193,18 @@ impl Packed {
         self.bytes.len()
     }
 
+    /// The copy of its stack, with its head, and the record itself.
+    fn parts(&self) -> Option<(Option<&[u8]>, &[u8])> {
+        match self.has_copy {
+            true => parts(&self.bytes),
+            false => Some((None, &self.bytes)),
+        }
+    }
+
     /// Has the processor fetch what [`unpack`](Self::unpack) will need.
     pub fn prefetch(&self) {
-        for line in self.bytes.chunks(LINE).filter_map(<[u8]>::first) {
+        let record = self.parts().map_or(&[][..], |(_, record)| record);
+        for line in record.chunks(LINE).filter_map(<[u8]>::first) {
             mem_prefetch::prefetch_read_data::<_, 3>(line);
         }
     }
@@ -188,7 +212,13 @@ impl Packed {
     /// What it says, in the bytes that it came in. `None` if the handler did not write it like
     /// that.
     pub fn unpack(&self) -> Option<RawSample> {
-        decode(&self.bytes, self.cpu, self.period)
+        let (copy, record) = self.parts()?;
+        let (start, end) = (self.bytes.len() - record.len(), self.bytes.len());
+        let mut sample = decode(&self.bytes.clone().slice(start..end), self.cpu, self.period)?;
+        if let Some(stack) = copy.and_then(|copy| copy.get(COPY_HEAD..)) {
+            sample.stack = stack.into();
+        }
+        Some(sample)
     }
 }
 
@@ -202,6 +232,34 @@ impl fmt::Debug for Packed {
             .field("bytes", &self.bytes.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Bytes before a copy of a stack.
+const COPY_HEAD: usize = size_of::<abi::StackCopy>();
+
+/// Whether a record is the copy of a stack, and no sample.
+pub(crate) fn is_stack_copy(bytes: &[u8]) -> bool {
+    let head = bytes.first_chunk::<COPY_HEAD>();
+    head.is_some_and(|head| abi::StackCopy::get(head).period == COPY_PERIOD)
+}
+
+/// The copy of a stack with its head, if that is what the bytes begin with, and the rest.
+fn parts(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    if !is_stack_copy(bytes) {
+        return Some((None, bytes));
+    }
+    let head = abi::StackCopy::get(bytes.first_chunk::<COPY_HEAD>()?);
+    let end = COPY_HEAD.checked_add(usize::try_from(head.bytes).ok()?)?;
+    let (copy, record) = bytes.split_at_checked(end)?;
+    Some((Some(copy), record))
+}
+
+/// The stack in a copy, if that is one of the sample with this head.
+fn stack_of<'a>(copy: &'a [u8], of: &Head) -> Option<&'a [u8]> {
+    let head = abi::StackCopy::get(copy.first_chunk::<COPY_HEAD>()?);
+    let is_of = head.time == of.time && head.tid == of.tid && head.bytes == of.copied;
+    copy.get(COPY_HEAD..)
+        .filter(|stack| is_of && !stack.is_empty())
 }
 
 /// Decodes a record that was taken on `cpu` after this interval. `None` if it is no record.
@@ -432,6 +490,43 @@ mod tests {
             let all = pieces + capture.code().len() + 8 * capture.frames().len() + sample.stack.len();
             prop_assert!(all <= bytes.len());
         }
+    }
+
+    /// The copy of a stack goes with the sample that says so; one of a sample that found no room, or
+    /// that is cut off, goes with none.
+    #[test]
+    fn copies_of_stacks() {
+        let record = |copied: u32| {
+            let mut bytes = vec![0; HEAD];
+            bytes[..8].copy_from_slice(&7_u64.to_ne_bytes());
+            let at = offset_of!(Head, tid);
+            bytes[at..at + 4].copy_from_slice(&9_u32.to_ne_bytes());
+            let at = offset_of!(Head, copied);
+            bytes[at..at + 4].copy_from_slice(&copied.to_ne_bytes());
+            bytes
+        };
+        let with_copy = |time: u64, copied| {
+            let mut bytes = Vec::new();
+            bytes.extend(time.to_ne_bytes());
+            bytes.extend(COPY_PERIOD.to_ne_bytes());
+            bytes.extend(9_u32.to_ne_bytes());
+            bytes.extend(16_u32.to_ne_bytes());
+            bytes.extend([5; 16]);
+            bytes.extend(record(copied));
+            bytes
+        };
+        let stack_of = |bytes: Vec<u8>| {
+            let (packed, _) = Packed::new(bytes.into(), 1)?;
+            let sample = packed.unpack()?;
+            assert_eq!(packed.has_stack(), !sample.stack.is_empty());
+            Some(sample.stack.to_vec())
+        };
+        assert_eq!(stack_of(with_copy(7, 16)), Some(vec![5; 16]));
+        assert_eq!(stack_of(with_copy(8, 16)), Some(Vec::new()));
+        assert_eq!(stack_of(with_copy(7, 0)), Some(Vec::new()));
+        assert_eq!(stack_of(record(16)), Some(Vec::new()));
+        assert_eq!(stack_of(with_copy(7, 16)[..30].to_vec()), None);
+        assert!(is_stack_copy(&with_copy(7, 16)) && !is_stack_copy(&record(16)));
     }
 
     /// An entry of a table of cycles, and what is too short for one.

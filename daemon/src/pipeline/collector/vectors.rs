@@ -52,6 +52,10 @@ impl Collector {
         }
         self.tables.count(Counter::VectorWindows, 1);
         found.period = sample.period;
+        // The thread stood still in between. The longer copy came with the first record.
+        if sample.stack.len() > found.stack.len() {
+            found.stack = sample.stack;
+        }
         Some(found)
     }
 }

@@ -1,10 +1,22 @@
 //! Call stacks of a program whose paths are known, by both engines, next to `perf`, and in sums.
 //!
-//! Needs the release build of both programs, gcc, root for the engine `bpf`, and `perf` for one
-//! test. Takes half a minute.
+//! Needs the release build of both programs, gcc, root for the engine `bpf`, and `perf` and python3
+//! for two tests. Takes a minute.
 
+/// As [`bench`]; where something is missing the test is skipped.
+macro_rules! bench {
+    () => {
+        match $crate::bench()? {
+            Ok(bench) => bench,
+            Err(missing) => return Ok(libtest_mimic::Completion::ignored_with(missing)),
+        }
+    };
+}
+
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/trial.rs"]
+mod perf;
+#[path = "../common/trial.rs"]
 mod trial;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Completion, Failed};
+use libtest_mimic::{Arguments, Failed};
 use object::{Object, ObjectSymbol};
 use profiledb::{Filter, Profile, StackEnd, StackRow};
 use vcpi_tests::programs::{Programs, root};
@@ -24,11 +36,18 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One at a time: their programs would take processor time from each other.
     arguments.test_threads.get_or_insert(1);
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 5] = [
         ("paths are those of the program", by_handler),
         ("paths are those of a stripped program", of_stripped),
         ("paths are those of the program, engine ring", by_ring),
-        ("functions take the time that perf finds", against_perf),
+        (
+            "functions and calls take the time that perf finds",
+            perf::of_fixture,
+        ),
+        (
+            "functions and calls of an interpreter take the time that perf finds",
+            perf::of_interpreter,
+        ),
     ];
     libtest_mimic::run(&arguments, trials(tests)).exit_code()
 }
@@ -37,8 +56,6 @@ fn main() -> ExitCode {
 const RATE: &str = "2000";
 /// Rounds that the program makes.
 const ROUNDS: &str = "60";
-/// And those of two recordings that are compared: chance makes them differ.
-const MORE_ROUNDS: &str = "150";
 /// Callers that are looked for.
 const CALLERS: &str = "64";
 
@@ -81,16 +98,6 @@ fn bench() -> Result<Result<Bench, String>, Failed> {
         program,
         functions,
     }))
-}
-
-/// As [`bench`]; where something is missing the test is skipped.
-macro_rules! bench {
-    () => {
-        match bench()? {
-            Ok(bench) => bench,
-            Err(missing) => return Ok(Completion::ignored_with(missing)),
-        }
-    };
 }
 
 impl Bench {
@@ -251,107 +258,4 @@ fn by_ring() -> TestResult {
     paths.retain(|path| path.last().is_some_and(|last| last != "..."));
     most(&found, &paths, 0.9)?;
     done()
-}
-
-/// The shares of the time that functions take with all that they call are those that perf finds by
-/// copies of the stack, in a recording of the same run. Stacks that end before their outermost
-/// frame in any case are left out of both: those of a signal's handler, and the deepest ones.
-fn against_perf() -> TestResult {
-    let bench = bench!();
-    let data = bench.folder.path().join("perf.data");
-    let database = bench.folder.path().join("with-perf.db");
-    let recorded = Command::new("perf")
-        .args(["record", "-q", "--no-buildid", "--no-buildid-cache"])
-        .args([
-            "-e",
-            "cpu-clock:u",
-            "-F",
-            "999",
-            "--call-graph",
-            "dwarf,4096",
-        ])
-        .arg("-o")
-        .arg(&data)
-        .arg("--")
-        .arg(&bench.programs.vcpid)
-        .args(["record", "-q", "--engine", "bpf", "--rate", RATE])
-        .args(["--window", "16", "--frames", CALLERS, "-o"])
-        .arg(&database)
-        .arg("--")
-        .arg(&bench.program)
-        .arg(MORE_ROUNDS)
-        .stdin(Stdio::null())
-        .output();
-    let Ok(recorded) = recorded else {
-        return Ok(Completion::ignored_with("needs perf"));
-    };
-    ensure(recorded.status.success(), || text(&recorded))?;
-    let script = Command::new("perf")
-        .args([
-            "script",
-            "--no-inline",
-            "--comm",
-            "stacks",
-            "-F",
-            "ip,sym,dso",
-            "-i",
-        ])
-        .arg(&data)
-        .stdin(Stdio::null())
-        .output()?;
-    let theirs = of_script(&String::from_utf8_lossy(&script.stdout));
-    let profile = Profile::load(&[database], &Filter::default())?;
-    let mut ours: HashMap<String, f64> = HashMap::new();
-    for row in &profile.stacks {
-        if profile.subjects[row.subject].kernel {
-            continue;
-        }
-        count(&mut ours, &bench.frames(&profile, row), row.samples as f64);
-    }
-    let all = |shares: &HashMap<String, f64>| shares.values().sum::<f64>();
-    if all(&theirs) < 100.0 {
-        return Ok(Completion::ignored_with("needs a perf that works"));
-    }
-    let (n, m) = (all(&ours), all(&theirs));
-    let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let mut overlap = 0.0;
-    for name in names {
-        let share = |of: &HashMap<String, f64>, all: f64| of.get(name).unwrap_or(&0.0) / all;
-        let (a, b) = (share(&ours, n), share(&theirs, m));
-        overlap += a.min(b);
-        println!("{name:20} {:5.1} %, by perf {:5.1} %", 100.0 * a, 100.0 * b);
-    }
-    println!("{n} and {m} functions on stacks: overlap {overlap:.3}");
-    ensure(overlap >= 0.95, || format!("an overlap of {overlap:.3}"))?;
-    done()
-}
-
-/// Counts each function of a stack once.
-fn count(shares: &mut HashMap<String, f64>, names: &[String], samples: f64) {
-    let ends_early = |name: &String| name == "leaf_of_signal" || name == "leaf_of_depth";
-    if names.first().is_some_and(ends_early) {
-        return;
-    }
-    let is_own = |name: &&String| !["*", "?", "_start"].contains(&name.as_str());
-    let mut names: Vec<String> = names.iter().filter(is_own).cloned().collect();
-    names.sort();
-    names.dedup();
-    for name in names {
-        *shares.entry(name).or_default() += samples;
-    }
-}
-
-/// The functions of the program in what `perf script` prints: blocks of frames, the innermost one
-/// first.
-fn of_script(script: &str) -> HashMap<String, f64> {
-    let mut shares = HashMap::new();
-    for block in script.split("\n\n") {
-        let names = block.lines().filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (_, name) = (words.next()?, words.next()?);
-            line.contains("/stacks)").then(|| name.to_owned())
-        });
-        count(&mut shares, &names.collect::<Vec<_>>(), 1.0);
-    }
-    shares
 }
