@@ -133,8 +133,9 @@ pub struct RawSample {
     pub user: UserRegisters,
     /// User memory from the user stack pointer upward, as much of it as could be copied (it may be
     /// nothing); never padded. The engine `bpf` copies 2,048 bytes at most, and none where an
-    /// unwind row leads to the caller. Where more than one caller is asked for and rows are lacking,
-    /// it copies up to 32,768 bytes, in which nobody looked for changes: they are for callers alone.
+    /// unwind row leads to the caller. Where more than one caller is asked for and rows are
+    /// lacking, it copies up to 32,768 bytes, in which nobody looked for changes: they are for
+    /// callers alone.
     pub stack: Box<[u8]>,
     /// What the engine `bpf` brought besides; `None` from the engine `ring`.
     pub capture: Option<CapturedMemory>,

@@ -13,8 +13,8 @@
 //! 3. [`window::SampleMemory`] is the memory that the interpreter runs on, and
 //!    [`code::ProcessCode`] the code.
 //!
-//! Whatever is asked of the running machine goes through [`host::Host`], which notes the answers for
-//! a raw recording, or gives those of one. [`system`] has the kernel's own files.
+//! Whatever is asked of the running machine goes through [`host::Host`], which notes the answers
+//! for a raw recording, or gives those of one. [`system`] has the kernel's own files.
 //!
 //! This crate knows neither what is collected nor who sees it. It does not log.
 

@@ -65,8 +65,8 @@ pub(crate) fn settings(config: &Config, own: Option<Pid>, memory: KernelMemory) 
 /// Bytes of the stack that lead to so many callers, of most programs.
 const BYTES_OF_FRAME: u32 = 512;
 
-/// How much of the stack of a sample is copied whose callers lack unwind rows, in bytes: whole pages,
-/// or no more than comes with samples in any case, where one caller is enough.
+/// How much of the stack of a sample is copied whose callers lack unwind rows, in bytes: whole
+/// pages, or no more than comes with samples in any case, where one caller is enough.
 pub(crate) fn copy_bytes(config: &Config) -> u32 {
     if config.bpf.frames <= 1 {
         return 0;

@@ -492,8 +492,8 @@ mod tests {
         }
     }
 
-    /// The copy of a stack goes with the sample that says so; one of a sample that found no room, or
-    /// that is cut off, goes with none.
+    /// The copy of a stack goes with the sample that says so; one of a sample that found no room,
+    /// or that is cut off, goes with none.
     #[test]
     fn copies_of_stacks() {
         let record = |copied: u32| {

@@ -25,8 +25,8 @@ const APART: f64 = 2.0;
 /// work changes with what else the machine does from one run to the other.
 const KERNEL_APART: f64 = 8.0;
 /// How far the distributions over all instructions may be apart, likewise, beyond what two
-/// recordings by one clock are apart: which instructions of a loop a processor waits at changes with
-/// what its other thread does.
+/// recordings by one clock are apart: which instructions of a loop a processor waits at changes
+/// with what its other thread does.
 const INSTRUCTIONS_APART: f64 = 5.0;
 
 /// Samples by where they were taken.

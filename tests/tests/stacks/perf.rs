@@ -2,8 +2,8 @@
 //! and unwinds them afterwards with a library of its own. Both record the same run.
 //!
 //! Compared are two distributions of inclusive time, each made to sum up to 1: by function, and by
-//! call (caller and callee). A stack counts for each of its functions and calls once. The overlap is
-//! the sum of the smaller shares.
+//! call (caller and callee). A stack counts for each of its functions and calls once. The overlap
+//! is the sum of the smaller shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -164,8 +164,8 @@ impl Run<'_> {
     }
 }
 
-/// The stacks of a tree, which is deeper than readers of JSON go: each node has its function and its
-/// samples in lines of their own, indented by its depth.
+/// The stacks of a tree, which is deeper than readers of JSON go: each node has its function and
+/// its samples in lines of their own, indented by its depth.
 fn stacks_of(tree: &str) -> Stacks {
     let mut stacks = Stacks::new();
     // From the outermost node to the one that was read last: indentation, function, own samples.
@@ -241,8 +241,8 @@ fn print_differences(ours: &Stacks, theirs: &Stacks) {
 }
 
 /// Functions and calls of a program with known paths take the time that perf finds. What is called
-/// by a signal's handler is left out: perf goes on to what was interrupted, which called nothing. So is what `qsort` calls:
-/// without build ids, perf's stacks of it end in the C library.
+/// by a signal's handler is left out: perf goes on to what was interrupted, which called nothing.
+/// So is what `qsort` calls: without build ids, perf's stacks of it end in the C library.
 pub(super) fn of_fixture() -> TestResult {
     let bench = bench!();
     let run = Run {

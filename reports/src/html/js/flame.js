@@ -171,7 +171,7 @@ function matched(word) {
 /** How far the call stacks reach. */
 function aboutStacks() {
   if (!tree.kept) {
-    return el("p", { class: "warn" }, "No call stacks were kept (vcpid record --frames 64 keeps "
+    return el("p", { class: "warn" }, "No call stacks were kept (vcpid record --frames 127 keeps "
       + "them). So a function stands below its caller alone, where that is known, and times of "
       + "callers leave out what goes on deeper.");
   }
