@@ -1,5 +1,6 @@
 //! The part of `cargo xtask check-layers` that looks into sources: no circle among the rooms of the
-//! program `vcpid`, and no long file of the daemon's crates without a reason.
+//! program `vcpid`, none between the kernel's files and what else is in the crate `machine`, and no
+//! long file of the daemon's crates without a reason.
 //!
 //! A room is a module at the root of the program, with all that lies in it. A room uses another one
 //! where its code names `crate::OTHER`. What stands in tests does not count.
@@ -38,7 +39,18 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     complaints.extend(circle(&uses(&root.join(CRATES[0]))?));
+    complaints.extend(lowest(&uses(&root.join("daemon/machine/src"))?));
     Ok(complaints)
+}
+
+/// A sentence for each module of the crate `machine` that its `system` uses.
+fn lowest(uses: &Uses) -> Vec<String> {
+    let used = uses.get("system").into_iter().flatten();
+    used.map(|(used, file)| {
+        let file = file.file_name().unwrap_or_default().to_string_lossy();
+        format!("system -> {used} ({file}): `system` knows the kernel's files alone")
+    })
+    .collect()
 }
 
 /// All Rust files below a folder.
@@ -175,6 +187,15 @@ mod tests {
             found.contains("c -> a (file.rs)") && !found.contains("d ->"),
             "{found}"
         );
+    }
+
+    /// The kernel's files come below all that is made of them.
+    #[test]
+    fn system_is_lowest() {
+        assert!(lowest(&using(&[("images", "system")])).is_empty());
+        let found = lowest(&using(&[("system", "images")]));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("system -> images (file.rs)"));
     }
 
     /// Modules are found wherever they are named, but not in comments and not in other names.

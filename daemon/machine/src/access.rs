@@ -1,7 +1,7 @@
 //! Whether a load or store of a window goes through, and what it may touch under another address.
 //!
 //! Two tell. The kernel's records say what was mapped at the sample, and with which rights, but
-//! miss what was unmapped or moved since. A look at the mappings ([`Vmas`](crate::vmas::Vmas)) says
+//! miss what was unmapped or moved since. A look at the mappings (`vmas::Vmas`) says
 //! what is there now. An access goes through if both allow it. Where the look cannot be had (the
 //! process is gone), the last one that was had must do. Where it cannot be believed (the process
 //! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
@@ -30,7 +30,7 @@
 //! | nothing | never any | window ends | window ends |
 //!
 //! Guard regions, and `userfaultfd` with SIGBUS, make pages fault that their mapping allows to
-//! access. Where a process has some ([`Guards`](crate::guards::Guards)), and a handler, no access
+//! access. Where a process has some (`guards::Guards`), and a handler, no access
 //! is known to go through but to pages that were read at the interrupt; by `userfaultfd`, no store
 //! but to the top of the stack.
 //!

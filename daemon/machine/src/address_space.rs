@@ -1,5 +1,7 @@
 //! What a window may look at of the sampled process, and what can vouch for it.
 
+// Over 500 lines: what a window asks of a process is one type.
+
 use std::cell::{Cell, RefCell};
 
 use interpreter::{BaseWriters, Handlers, StopReason};
@@ -50,7 +52,7 @@ pub struct AddressSpace<'a> {
     pub evidence: Option<Evidence>,
     /// Stack pointer, if the interrupt could read there.
     pub stack: Option<u64>,
-    /// Where the sample was taken, and its stack pointer.
+    /// Where the sample was taken.
     pub pc: u64,
     /// The stack pointer of the sample.
     pub stack_pointer: u64,
