@@ -367,53 +367,66 @@ pub(crate) fn attribute<'a>(
     None
 }
 
-/// The kind of a type; `None` where how it is passed is not plain.
-pub(crate) fn kind<'a>(
+/// A type without its names and qualifiers, and how many bytes it has, where that is said; `None`:
+/// it is void, or in another unit.
+pub(crate) fn unqualified<'a>(
     unit: &Unit<Slice<'a>>,
     mut reference: AttributeValue<Slice<'a>>,
-) -> Option<Kind> {
+) -> Option<(Entry<'a>, Option<u64>)> {
     for _ in 0..MAX_CHAIN {
         let AttributeValue::UnitRef(offset) = reference else {
             return None;
         };
         let entry = unit.entry(offset).ok()?;
-        let size = entry
-            .attr_value(gimli::DW_AT_byte_size)
-            .and_then(|size| size.udata_value());
         match entry.tag() {
             gimli::DW_TAG_typedef
             | gimli::DW_TAG_const_type
             | gimli::DW_TAG_volatile_type
             | gimli::DW_TAG_restrict_type
             | gimli::DW_TAG_atomic_type => reference = entry.attr_value(gimli::DW_AT_type)?,
-            gimli::DW_TAG_pointer_type
-            | gimli::DW_TAG_reference_type
-            | gimli::DW_TAG_rvalue_reference_type => return Some(Kind::Integer(64)),
-            gimli::DW_TAG_enumeration_type => return integer(size?),
-            gimli::DW_TAG_base_type => {
-                let AttributeValue::Encoding(encoding) = entry.attr_value(gimli::DW_AT_encoding)?
-                else {
-                    return None;
-                };
-                return match encoding {
-                    gimli::DW_ATE_float => Some(match size? {
-                        bytes @ (2 | 4 | 8) => Kind::Vector(u32::try_from(bytes * 8).ok()?),
-                        _ => Kind::Elsewhere,
-                    }),
-                    gimli::DW_ATE_boolean
-                    | gimli::DW_ATE_signed
-                    | gimli::DW_ATE_signed_char
-                    | gimli::DW_ATE_unsigned
-                    | gimli::DW_ATE_unsigned_char
-                    | gimli::DW_ATE_UTF
-                    | gimli::DW_ATE_address => integer(size?),
-                    _ => None,
-                };
+            _ => {
+                let size = entry.attr_value(gimli::DW_AT_byte_size);
+                let size = size.and_then(|size| size.udata_value());
+                return Some((entry, size));
             }
-            _ => return None,
         }
     }
     None
+}
+
+/// The kind of a type; `None` where how it is passed is not plain.
+pub(crate) fn kind<'a>(
+    unit: &Unit<Slice<'a>>,
+    reference: AttributeValue<Slice<'a>>,
+) -> Option<Kind> {
+    let (entry, size) = unqualified(unit, reference)?;
+    match entry.tag() {
+        gimli::DW_TAG_pointer_type
+        | gimli::DW_TAG_reference_type
+        | gimli::DW_TAG_rvalue_reference_type => Some(Kind::Integer(64)),
+        gimli::DW_TAG_enumeration_type => integer(size?),
+        gimli::DW_TAG_base_type => {
+            let AttributeValue::Encoding(encoding) = entry.attr_value(gimli::DW_AT_encoding)?
+            else {
+                return None;
+            };
+            match encoding {
+                gimli::DW_ATE_float => Some(match size? {
+                    bytes @ (2 | 4 | 8) => Kind::Vector(u32::try_from(bytes * 8).ok()?),
+                    _ => Kind::Elsewhere,
+                }),
+                gimli::DW_ATE_boolean
+                | gimli::DW_ATE_signed
+                | gimli::DW_ATE_signed_char
+                | gimli::DW_ATE_unsigned
+                | gimli::DW_ATE_unsigned_char
+                | gimli::DW_ATE_UTF
+                | gimli::DW_ATE_address => integer(size?),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 fn integer(bytes: u64) -> Option<Kind> {

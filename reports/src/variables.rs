@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
-use crate::dwarf::{Kind, attribute, covered, entry_address, is_c, kind, search};
+use crate::dwarf::{Kind, attribute, covered, entry_address, is_c, kind, search, unqualified};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -283,7 +283,7 @@ fn declaration<'a>(
             of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
             passed,
             words: words(dwarf, unit, of)?,
-            signed: signed(unit, of)?,
+            signed: signed(unit, of),
         });
     }
     Ok(declaration)
@@ -361,80 +361,36 @@ fn type_text<'a>(
 fn words<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
-    mut of: AttributeValue<Slice<'a>>,
+    of: AttributeValue<Slice<'a>>,
 ) -> gimli::Result<Words> {
-    for _ in 0..MAX_CHAIN {
-        let AttributeValue::UnitRef(offset) = of else {
-            break;
-        };
-        let entry = unit.entry(offset)?;
-        match entry.tag() {
-            gimli::DW_TAG_typedef
-            | gimli::DW_TAG_const_type
-            | gimli::DW_TAG_volatile_type
-            | gimli::DW_TAG_restrict_type
-            | gimli::DW_TAG_atomic_type => match entry.attr_value(gimli::DW_AT_type) {
-                Some(inner) => of = inner,
-                None => break,
-            },
-            gimli::DW_TAG_base_type => {
-                return Ok(match entry.attr_value(gimli::DW_AT_encoding) {
-                    Some(AttributeValue::Encoding(gimli::DW_ATE_boolean)) => Words::Truth,
-                    Some(AttributeValue::Encoding(gimli::DW_ATE_signed_char))
-                        if name_of(dwarf, unit, &entry).as_deref() == Some("char") =>
-                    {
-                        Words::Characters
-                    }
-                    _ => Words::None,
-                });
-            }
-            gimli::DW_TAG_enumeration_type => return enumerators(dwarf, unit, &entry),
-            _ => break,
+    let Some((entry, _)) = unqualified(unit, of) else {
+        return Ok(Words::None);
+    };
+    match (entry.tag(), entry.attr_value(gimli::DW_AT_encoding)) {
+        (gimli::DW_TAG_enumeration_type, _) => enumerators(dwarf, unit, &entry),
+        (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_boolean))) => {
+            Ok(Words::Truth)
         }
+        (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_signed_char)))
+            if name_of(dwarf, unit, &entry).as_deref() == Some("char") =>
+        {
+            Ok(Words::Characters)
+        }
+        _ => Ok(Words::None),
     }
-    Ok(Words::None)
 }
 
 /// How many bits a signed number of a type has; `None`: it is something else.
-fn signed<'a>(
-    unit: &Unit<Slice<'a>>,
-    mut of: AttributeValue<Slice<'a>>,
-) -> gimli::Result<Option<u32>> {
-    for _ in 0..MAX_CHAIN {
-        let AttributeValue::UnitRef(offset) = of else {
-            break;
-        };
-        let entry = unit.entry(offset)?;
-        match (entry.tag(), entry.attr_value(gimli::DW_AT_type)) {
-            (
-                gimli::DW_TAG_typedef
-                | gimli::DW_TAG_const_type
-                | gimli::DW_TAG_volatile_type
-                | gimli::DW_TAG_restrict_type
-                | gimli::DW_TAG_atomic_type,
-                Some(inner),
-            ) => of = inner,
-            (gimli::DW_TAG_base_type, _) => {
-                let is_signed = matches!(
-                    entry.attr_value(gimli::DW_AT_encoding),
-                    Some(AttributeValue::Encoding(
-                        gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
-                    ))
-                );
-                let size = entry.attr_value(gimli::DW_AT_byte_size);
-                let size = size.and_then(|size| size.udata_value());
-                return Ok(match size {
-                    Some(1) if is_signed => Some(8),
-                    Some(2) if is_signed => Some(16),
-                    Some(4) if is_signed => Some(32),
-                    Some(8) if is_signed => Some(64),
-                    _ => None,
-                });
-            }
-            _ => break,
-        }
-    }
-    Ok(None)
+fn signed<'a>(unit: &Unit<Slice<'a>>, of: AttributeValue<Slice<'a>>) -> Option<u32> {
+    let (entry, size) = unqualified(unit, of)?;
+    let is_signed = matches!(
+        entry.attr_value(gimli::DW_AT_encoding),
+        Some(AttributeValue::Encoding(
+            gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
+        ))
+    );
+    let bytes = size.filter(|bytes| is_signed && matches!(bytes, 1 | 2 | 4 | 8))?;
+    u32::try_from(8 * bytes).ok()
 }
 
 fn enumerators<'a>(

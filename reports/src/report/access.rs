@@ -39,7 +39,7 @@ impl Place {
 }
 
 /// The instruction at a PC, if its bytes are known.
-pub(super) fn instruction(view: &View<'_>, index: usize) -> Option<Instruction> {
+pub(crate) fn instruction(view: &View<'_>, index: usize) -> Option<Instruction> {
     let pc = view.profile.pcs.get(index)?;
     let bytes = match pc.bytes.as_deref() {
         Some(bytes) => bytes,

@@ -11,7 +11,7 @@ use parameters::Parameter;
 use super::fold::{Code, Known};
 use super::patch::Kind;
 use crate::callee::Callees;
-use crate::code::{Mode, decode, transfers_control};
+use crate::code::{Mode, transfers_control};
 use crate::listing::lines;
 use crate::report::is_supported;
 use crate::symbols::FunctionId;
@@ -338,16 +338,6 @@ impl<'v, 'p> Search<'v, 'p> {
             places: parts.into_keys().collect(),
         })
     }
-}
-
-/// The instruction at a PC.
-fn instruction(view: &View<'_>, pc: usize) -> Option<Instruction> {
-    let pc = view.profile.pcs.get(pc)?;
-    let bytes = match pc.bytes.as_deref() {
-        Some(bytes) => bytes,
-        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
-    };
-    decode(bytes, pc.address)
 }
 
 /// The general register of this name, if it is what an instruction writes.

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hotlist::weighted_interval;
 use iced_x86::Instruction;
 
-use super::{Found, Search, instruction};
+use super::{Found, Search};
 use crate::code::direct_target;
+use crate::report::access::instruction;
 use crate::report::hints::patch::Kind;
 use crate::report::{copies, is_supported, targets};
 use crate::view::{Base, View};
