@@ -34,6 +34,7 @@ mod run;
 mod steps;
 mod trace;
 
+use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -185,6 +186,8 @@ fn hunt(range: &Range, request: &Request) -> Result<()> {
     println!();
     let end = Instant::now() + Duration::from_secs(request.seconds);
     let mut sums: Vec<Sum> = kinds.iter().map(|_| Sum::default()).collect();
+    // What a failing test says comes at the end of everything that is printed.
+    let mut said = String::new();
     let mut number = 0;
     while number < request.programs && Instant::now() < end {
         let seed = request.seed.wrapping_add(number);
@@ -208,6 +211,7 @@ fn hunt(range: &Range, request: &Request) -> Result<()> {
                 );
                 for finding in &verdict.findings {
                     println!("    {}", finding.text);
+                    _ = write!(said, "\n{name} seed {seed}: {}", finding.text);
                 }
                 if let Some(kept) = &outcome.kept {
                     println!("    kept: {}", kept.display());
@@ -219,6 +223,7 @@ fn hunt(range: &Range, request: &Request) -> Result<()> {
             }
             Err(error) => {
                 println!("{name:12} seed {seed:6}: {error:#}");
+                _ = write!(said, "\n{name} seed {seed}: {error:#}");
                 sum.failed += 1;
             }
         }
@@ -240,6 +245,6 @@ fn hunt(range: &Range, request: &Request) -> Result<()> {
         );
         findings += verdict.findings.len() + sum.failed as usize;
     }
-    ensure!(findings == 0, "{findings} findings");
+    ensure!(findings == 0, "{findings} findings{said}");
     Ok(())
 }
