@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use counters::Loss;
-use profiledb::{Epoch, Writer};
+use profiledb::{Epoch, EpochSettings, KeyedBy, Writer};
 use sampler::Pid;
 
 use crate::pipeline::collector::{Collector, Settings};
@@ -102,15 +102,18 @@ fn settings(args: &ReplayArgs, header: &Header) -> Result<Settings> {
 }
 
 fn epoch(settings: &Settings, header: &Header) -> Epoch {
-    let more = serde_json::json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "recorded_by": header.version,
-        "replayed": wall_now(),
-        "seed": settings.seed,
-        "capture": settings.capture.to_string(),
-        "context": if settings.by_caller { "caller" } else { "none" },
-        "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
-    });
+    let context = match settings.by_caller {
+        true => KeyedBy::Caller,
+        false => KeyedBy::None,
+    };
+    let more = EpochSettings {
+        recorded_by: Some(header.version.clone()),
+        replayed: Some(wall_now()),
+        seed: Some(settings.seed),
+        capture: Some(settings.capture.to_string()),
+        context: Some(context),
+        ..choices::of_this_version()
+    };
     Epoch {
         started: header.started,
         ended: None,
@@ -123,6 +126,6 @@ fn epoch(settings: &Settings, header: &Header) -> Epoch {
         cycles_per_unit: header.cycles_per_unit,
         period: header.period,
         window: settings.window,
-        settings: more.to_string(),
+        settings: more,
     }
 }

@@ -349,7 +349,7 @@ mod tests {
             cycles_per_unit: 1.0,
             period: 1000,
             window: 16,
-            settings: "{}".to_owned(),
+            settings: profiledb::EpochSettings::default(),
         };
         let writer = Writer::create_epoch(&folder.path().join("epoch.db"), &epoch).unwrap();
         let mut collector = Collector::new(Settings::small());

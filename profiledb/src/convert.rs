@@ -11,44 +11,11 @@ use rusqlite::types::Value;
 use crate::flush::{Flush, NewHotlist};
 use crate::profile::Profile;
 use crate::read::{Slices, Source};
+use crate::tables::{Layout, stored};
 use crate::writer::{PcRowId, Writer};
 use crate::{Calls, Directions, Error, open};
 
 pub use unpack::unpack;
-
-/// Tables whose rows stay as they are, with the columns that the oldest schema has, and those that
-/// came with chunks.
-const KEPT: [(&str, &str, &str); 7] = [
-    (
-        "epoch",
-        "id, started, ended, host, kernel, command, engine, clock, unit, cycles_per_unit, period, \
-         window, settings",
-        "",
-    ),
-    ("flush", "id, epoch, started, ended", ", grain, replaced"),
-    ("image", "id, kind, path, build_id, identity", ""),
-    (
-        "subject",
-        "id, uid, gid, euid, egid, suid, dumpable, capable, kernel",
-        "",
-    ),
-    ("process", "id, epoch, pid, started, execs, comm", ""),
-    ("symbol", "image, address, size, name", ""),
-    ("counter", "flush, kind, name, value", ""),
-];
-
-/// And those that older schemas lack.
-const OF_CHUNKS: [(&str, &str); 3] = [
-    ("parameter", "id, name"),
-    ("chunk", "id, flush, kind, image, bucket, subject, data"),
-    ("code", "id, image, bucket, data"),
-];
-
-/// The same of regions.
-const OF_REGIONS: (&str, &str) = (
-    "region",
-    "process, subject, first, kind, pages, image, shown",
-);
 
 /// Writes all that is in the database `from` to `to`, which does not exist yet, in the newest
 /// layout. Estimates, counts and names are the same; of encodings of instructions those stay that
@@ -94,25 +61,10 @@ fn remove(path: &Path) {
 fn write_all(from: &Path, to: &Path) -> Result<(), Error> {
     let source = open::for_reading(from)?;
     let failed = |e| Error::sqlite(from, e);
-    let has_chunks = open::has_chunks(&source).map_err(failed)?;
     let mut writer = Writer::bare(to)?;
     writer.all_or_nothing()?;
-    for (table, columns, more) in KEPT {
-        let columns = match has_chunks {
-            true => format!("{columns}{more}"),
-            false => columns.to_owned(),
-        };
-        copy(from, &source, &writer, table, &columns)?;
-    }
-    if has_chunks {
-        for (table, columns) in OF_CHUNKS {
-            copy(from, &source, &writer, table, columns)?;
-        }
-    }
-    if open::has_regions(&source).map_err(failed)? {
-        let (table, columns) = OF_REGIONS;
-        copy(from, &source, &writer, table, columns)?;
-    }
+    // Which files it was made of is of no use beside them.
+    copy_all(from, &source, &writer, &[Layout::Every, Layout::Packed])?;
     let slices = Slices::of(&source).map_err(failed)?;
     let mut rows = Source::open(from, &source)?;
     for flush in slices.flushes() {
@@ -126,15 +78,36 @@ fn write_all(from: &Path, to: &Path) -> Result<(), Error> {
     writer.close()
 }
 
+/// Copies the rows of all tables that these layouts have.
+fn copy_all(
+    from: &Path,
+    source: &Connection,
+    writer: &Writer,
+    layouts: &[Layout],
+) -> Result<(), Error> {
+    let version = open::version(source).map_err(|e| Error::sqlite(from, e))?;
+    let tables = stored::ALL.iter();
+    let tables = tables.filter(|table| layouts.contains(&table.layout) && table.is_in(version));
+    for table in tables {
+        copy(
+            from,
+            source,
+            writer,
+            (table.name, &table.whole_columns(version)),
+        )?;
+    }
+    Ok(())
+}
+
 /// Copies the rows of a table as they are.
 fn copy(
     from: &Path,
     source: &Connection,
     writer: &Writer,
-    table: &str,
-    columns: &str,
+    (table, columns): (&str, &[&str]),
 ) -> Result<(), Error> {
-    let count = columns.split(',').count();
+    let count = columns.len();
+    let columns = columns.join(", ");
     let failed = |e| Error::sqlite(from, e);
     let not_written = |e| Error::sqlite(&writer.path, e);
     let mut read = source

@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 
 use counters::CounterKey;
 use hotlist::Estimates;
-use rusqlite::{CachedStatement, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection};
 
 use self::stage::Stage;
 use crate::budget::Budget;
 use crate::chunk::{BranchOf, CallOf, CyclesOf, ListOf};
 use crate::intern::{Caches, Generation};
+use crate::tables::stored::{StoredCounter, StoredFlush, StoredParameter};
+use crate::tables::{self, Record};
 use crate::writer::{PcRowId, ProcessRowId, SubjectRowId, Writer};
-use crate::{Calls, Directions, Error, lists, open, to_sql};
+use crate::{Calls, Directions, Error, lists, open};
 
 /// The hotlist of one parameter at one PC, as a flush takes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,10 +100,14 @@ impl<'w> Flush<'w> {
         if flush.writer.budget.is_some() {
             flush.used_before = flush.used()?;
         }
-        flush.row = flush.insert(
-            "INSERT INTO flush (epoch, started, ended) VALUES (?1, ?2, ?3)",
-            params![epoch, started, ended],
-        )?;
+        let row = StoredFlush {
+            epoch,
+            started,
+            ended,
+            grain: 0,
+            replaced: 1,
+        };
+        flush.row = flush.insert(&row)?;
         Ok(flush)
     }
 
@@ -183,11 +189,10 @@ impl<'w> Flush<'w> {
         if let Some(&row) = self.writer.caches.parameters.get(name) {
             return Ok(row);
         }
-        let found = self.select("SELECT id FROM parameter WHERE name = ?1", [name])?;
-        let row = match found {
-            Some(row) => row,
-            None => self.insert("INSERT INTO parameter (name) VALUES (?1)", [name])?,
+        let row = StoredParameter {
+            name: name.to_owned(),
         };
+        let row = self.put(&row)?;
         self.writer.caches.parameters.insert(name.to_owned(), row);
         Ok(row)
     }
@@ -282,10 +287,12 @@ impl<'w> Flush<'w> {
         self.write_stage()?;
         let flush = self.row;
         for ((kind, name), value) in std::mem::take(&mut self.counters) {
-            self.execute(
-                "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)",
-                params![flush, kind, name, to_sql(value)],
-            )?;
+            self.add(&StoredCounter {
+                flush,
+                kind,
+                name,
+                value,
+            })?;
         }
         self.spend()
     }
@@ -308,8 +315,8 @@ impl<'w> Flush<'w> {
     fn used(&mut self) -> Result<u64, Error> {
         let sql = "SELECT (page_count - freelist_count) * page_size
                    FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
-        let used = self.select(sql, [])?;
-        Ok(used.unwrap_or(0).max(0).cast_unsigned())
+        let used: i64 = self.run(sql, |statement| statement.query_row([], |row| row.get(0)))?;
+        Ok(used.max(0).cast_unsigned())
     }
 
     /// The seconds that it stands for.
@@ -374,19 +381,30 @@ impl<'w> Flush<'w> {
         })
     }
 
-    fn execute(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<(), Error> {
-        self.run(sql, |statement| statement.execute(params))
-            .map(drop)
+    /// As [`Flush::run`], of what needs no statement of its own.
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        self.check_failed()?;
+        let result = work(&self.writer.conn);
+        self.note(result)
     }
 
-    fn insert(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<i64, Error> {
-        self.run(sql, |statement| statement.insert(params))
+    fn insert(&mut self, row: &impl Record) -> Result<i64, Error> {
+        self.with(|conn| tables::insert(conn, row))
     }
 
-    fn select(&mut self, sql: &str, params: impl rusqlite::Params) -> Result<Option<i64>, Error> {
-        self.run(sql, |statement| {
-            statement.query_row(params, |row| row.get(0)).optional()
-        })
+    fn add(&mut self, row: &impl Record) -> Result<(), Error> {
+        self.with(|conn| tables::add(conn, row))
+    }
+
+    fn put(&mut self, row: &impl Record) -> Result<i64, Error> {
+        self.with(|conn| tables::put(conn, row))
+    }
+
+    fn merge(&mut self, row: &impl Record) -> Result<(), Error> {
+        self.with(|conn| tables::merge(conn, row))
     }
 }
 

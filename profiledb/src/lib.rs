@@ -57,7 +57,11 @@ mod regions;
 pub mod rollup;
 #[cfg(feature = "database")]
 pub mod rows;
+#[cfg(feature = "database")]
+mod settings;
 mod stacks;
+#[cfg(feature = "database")]
+mod tables;
 mod text;
 #[cfg(feature = "database")]
 pub mod view;
@@ -90,6 +94,8 @@ pub use profile::{
 pub use regions::{Mapped, Region};
 #[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};
+#[cfg(feature = "database")]
+pub use settings::{EpochSettings, KeyedBy, ListSettings};
 pub use stacks::StackEnd;
 pub use text::Text;
 pub use ways::{Calls, Directions};

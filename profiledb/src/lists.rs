@@ -7,12 +7,13 @@
 //! are not stored either: they are the known values, reached less unknown.
 
 use hotlist::{Config, Estimates, Hotlist, Pairs, Parts, PartsTuple};
-use rusqlite::Row;
 
 use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
 use crate::read::{File, Place, Referred, Table};
-use crate::{Error, List, from_sql, open};
+use crate::tables::Record;
+use crate::tables::stored::{StoredHotlist, StoredTuple, TUPLE};
+use crate::{Error, List};
 
 /// Whether the row is such as can be read again.
 pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
@@ -83,89 +84,74 @@ impl File<'_> {
     pub(crate) fn read_hotlists(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let (conn, path) = (self.conn, self.path);
         let failed = |e| Error::sqlite(path, e);
-        let told = open::has_variance(conn).map_err(failed)?;
-        let more = match told {
-            true => "pairs_within, pairs_across, variance",
-            false => "NULL, NULL, NULL",
-        };
-        let sql = format!(
-            "SELECT hotlist, value, counted, certain, first, {more}
-             FROM tuple NOT INDEXED {} ORDER BY hotlist, rank",
-            self.rows_of(Table::Tuples)
-        );
-        let mut statement = conn.prepare(&sql).map_err(failed)?;
+        let select = TUPLE.select(self.version()?);
+        let of = self.rows_of(Table::Tuples);
+        let mut statement = conn
+            .prepare(&format!("{select} NOT INDEXED {of} ORDER BY hotlist, rank"))
+            .map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
-        let mut fetch = || -> Result<_, Error> {
+        let mut fetch = || -> Result<Option<StoredTuple>, Error> {
             rows.next()
-                .and_then(|row| row.map(tuple).transpose())
+                .and_then(|row| row.map(StoredTuple::read).transpose())
                 .map_err(failed)
         };
         let mut next = fetch()?;
         // Of few lists the tuples are looked up.
         let few = self.filter.places.is_some();
         let mut of_one = conn
-            .prepare(&format!(
-                "SELECT hotlist, value, counted, certain, first, {more}
-                 FROM tuple WHERE hotlist = ?1 ORDER BY rank"
-            ))
+            .prepare(&format!("{select} WHERE hotlist = ?1 ORDER BY rank"))
             .map_err(failed)?;
-
-        let more = match told {
-            true => "pairs_within, pairs_across, even",
-            false => "NULL, NULL, NULL",
-        };
-        let sql = format!(
-            "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
-                    windows, capacity, p, concise, sat_count, by_weight, {more}
-             FROM hotlist NOT INDEXED {} ORDER BY id",
-            self.rows_of(Table::Lists)
-        );
-        self.each(&sql, |file, row| {
-            let id: i64 = file.get(row, 5)?;
-            let parameter = file.text(row, 6)?;
-            let place = file.place(referred, row, 0)?.here();
-            let mut tuples = Vec::new();
-            if few {
-                if let Some(place) = place {
-                    for tuple in of_one.query_map([id], tuple).map_err(failed)? {
-                        file.charge_row()?;
-                        tuples.push(tuple.map_err(failed)?.1);
+        let of = self.rows_of(Table::Lists);
+        self.rows(
+            &format!("{of} ORDER BY id"),
+            |file, id, row: StoredHotlist| {
+                let place = file.place(referred, &row)?.here();
+                let mut tuples = Vec::new();
+                if few {
+                    if let Some(place) = place {
+                        let found = of_one.query_map([id], StoredTuple::read);
+                        for tuple in found.map_err(failed)? {
+                            file.charge_row()?;
+                            tuples.push(parts(&tuple.map_err(failed)?));
+                        }
+                        let row = file.hotlist(id, place, row, tuples)?;
+                        file.builder.add_list(&row);
                     }
-                    let row = file.hotlist(id, place, parameter, row, tuples)?;
+                    return Ok(());
+                }
+                while let Some(tuple) = next.filter(|tuple| tuple.hotlist <= id) {
+                    if tuple.hotlist < id {
+                        return Err(file.stray(tuple.hotlist));
+                    }
+                    file.charge_row()?;
+                    tuples.push(parts(&tuple));
+                    next = fetch()?;
+                }
+                if let Some(place) = place {
+                    let row = file.hotlist(id, place, row, tuples)?;
                     file.builder.add_list(&row);
                 }
-                return Ok(());
-            }
-            while let Some((hotlist, tuple)) = next.filter(|(hotlist, _)| *hotlist <= id) {
-                if hotlist < id {
-                    return Err(file.stray(hotlist));
-                }
-                file.charge_row()?;
-                tuples.push(tuple);
-                next = fetch()?;
-            }
-            if let Some(place) = place {
-                let row = file.hotlist(id, place, parameter, row, tuples)?;
-                file.builder.add_list(&row);
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         let stray = next.filter(|_| !few);
-        stray.map_or(Ok(()), |(hotlist, _)| Err(self.stray(hotlist)))
+        stray.map_or(Ok(()), |tuple| Err(self.stray(tuple.hotlist)))
     }
 
     fn hotlist(
         &mut self,
         id: i64,
         place: Place,
-        parameter: String,
-        row: &Row<'_>,
+        row: StoredHotlist,
         tuples: Vec<PartsTuple<u64>>,
     ) -> Result<HotlistRow, Error> {
-        let reached = self.word(row, 7)?;
-        let unknown = self.word(row, 8)?;
-        let windows = self.word(row, 9)?;
-        let capacity: u32 = self.get(row, 10)?;
+        let StoredHotlist {
+            reached,
+            unknown,
+            windows,
+            even,
+            ..
+        } = row;
         let Some(events) = reached.checked_sub(unknown) else {
             return Err(self.bad(id, format!("{unknown} of {reached} values unknown")));
         };
@@ -173,24 +159,21 @@ impl File<'_> {
             return Err(self.bad(id, format!("{events} known values from {windows} windows")));
         }
         // Every u32 is a usize on the one architecture there is.
-        let config = Config::with_capacity(capacity as usize)
+        let config = Config::with_capacity(row.capacity as usize)
             .map_err(|error| self.bad(id, error.to_string()))?;
-        let by_weight: bool = self.get(row, 14)?;
-        let config = if by_weight { config.precise() } else { config };
-        let even: Option<f64> = self.get(row, 17)?;
+        let config = match row.by_weight {
+            true => config.precise(),
+            false => config,
+        };
         if !even.is_none_or(is_even) {
             return Err(self.bad(id, format!("windows at distances even to {even:?}")));
         }
-        let pairs = |column| -> Result<Option<u64>, Error> {
-            self.get(row, column)
-                .map(|sum: Option<i64>| sum.map(from_sql))
-        };
-        let pairs = pairs(15)?.zip(pairs(16)?);
+        let pairs = row.pairs_within.zip(row.pairs_across);
         let parts = Parts {
             config,
-            p: self.get(row, 11)?,
-            concise: self.get(row, 12)?,
-            sat_count: self.get(row, 13)?,
+            p: row.p,
+            concise: row.concise,
+            sat_count: row.sat_count,
             events,
             // Not stored; no event of the list came later.
             last: u64::try_from(place.flush_time.1).unwrap_or(0),
@@ -211,7 +194,7 @@ impl File<'_> {
             subject,
             pc,
             caller,
-            parameter: self.builder.parameter(&parameter),
+            parameter: self.builder.parameter(&row.parameter),
             reached: reached as f64,
             unknown: unknown as f64,
             windows,
@@ -232,26 +215,18 @@ impl File<'_> {
     }
 }
 
-/// The list that a tuple belongs to, and the tuple.
-fn tuple(row: &Row<'_>) -> rusqlite::Result<(i64, PartsTuple<u64>)> {
-    let word = |column| row.get(column).map(from_sql);
-    let pairs = |column| {
-        row.get(column)
-            .map(|sum: Option<i64>| sum.map_or(0, from_sql))
-    };
-    let tuple = PartsTuple {
-        value: word(1)?,
-        counted: word(2)?,
-        certain: word(3)?,
-        first: word(4)?,
+/// A tuple as lists are made of.
+fn parts(tuple: &StoredTuple) -> PartsTuple<u64> {
+    PartsTuple {
+        value: tuple.value,
+        counted: tuple.counted,
+        certain: tuple.certain,
+        first: tuple.first,
         pairs: Pairs {
-            within: pairs(5)?,
-            across: pairs(6)?,
+            within: tuple.pairs_within.unwrap_or(0),
+            across: tuple.pairs_across.unwrap_or(0),
         },
         // The cast is exact: it was a number of 32 bits.
-        variance: row
-            .get::<_, Option<f64>>(7)?
-            .map(|variance| variance as f32),
-    };
-    Ok((row.get(0)?, tuple))
+        variance: tuple.variance.map(|variance| variance as f32),
+    }
 }

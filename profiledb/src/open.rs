@@ -18,6 +18,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
 use crate::Error;
 use crate::error::NO_SQLITE;
+use crate::tables::stored::{JOINED, StoredJoined};
+use crate::tables::{Record, Table};
 
 /// SQLite's application id of a profile database: "vcpi".
 const APPLICATION_ID: i64 = 0x7663_7069;
@@ -34,18 +36,6 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0005.sql"),
     include_str!("schema/0006.sql"),
 ];
-
-/// The version that has what tells how sure a share is.
-const WITH_VARIANCE: i64 = 3;
-
-/// The version that has what branches and calls weigh.
-const WITH_WEIGHTS: i64 = 4;
-
-/// The version that has chunks.
-const WITH_CHUNKS: i64 = 5;
-
-/// The version that has regions.
-const WITH_REGIONS: i64 = 6;
 
 /// How long another program may hold a lock before it counts as an error.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -335,24 +325,14 @@ pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// Whether the tables have what tells how sure a share is.
-pub(crate) fn has_variance(conn: &Connection) -> rusqlite::Result<bool> {
-    number(conn, "user_version").map(|version| version >= WITH_VARIANCE)
+/// The version of the schema that a database has.
+pub(crate) fn version(conn: &Connection) -> rusqlite::Result<i64> {
+    number(conn, "user_version")
 }
 
-/// Whether the tables have what branches and calls weigh.
-pub(crate) fn has_weights(conn: &Connection) -> rusqlite::Result<bool> {
-    number(conn, "user_version").map(|version| version >= WITH_WEIGHTS)
-}
-
-/// Whether there are chunks.
-pub(crate) fn has_chunks(conn: &Connection) -> rusqlite::Result<bool> {
-    number(conn, "user_version").map(|version| version >= WITH_CHUNKS)
-}
-
-/// Whether there are regions.
-pub(crate) fn has_regions(conn: &Connection) -> rusqlite::Result<bool> {
-    number(conn, "user_version").map(|version| version >= WITH_REGIONS)
+/// Whether a database has a table.
+pub(crate) fn has(conn: &Connection, table: &Table) -> rusqlite::Result<bool> {
+    version(conn).map(|version| table.is_in(version))
 }
 
 /// Names of the files that this one was made of.
@@ -362,11 +342,13 @@ pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Erro
 
 /// As [`joined`].
 pub(crate) fn names_of_joined(conn: &Connection) -> rusqlite::Result<Vec<String>> {
-    if number(conn, "user_version")? < WITH_CHUNKS {
+    let version = version(conn)?;
+    if !JOINED.is_in(version) {
         return Ok(Vec::new());
     }
-    let mut statement = conn.prepare("SELECT name FROM joined")?;
-    statement.query_map([], |row| row.get(0))?.collect()
+    let mut statement = conn.prepare(&JOINED.select(version))?;
+    let rows = statement.query_map([], StoredJoined::read)?;
+    rows.map(|row| row.map(|joined| joined.name)).collect()
 }
 
 /// Applies the migrations that the file lacks, all or none.
@@ -399,16 +381,28 @@ fn migrate(path: &Path, conn: &mut Connection) -> Result<(), Error> {
     transaction.commit().map_err(failed)
 }
 
+/// An empty database in memory, with the tables that this version of the schema has.
+pub(crate) fn of_version(version: i64) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_in_memory()?;
+    let later = to_newest(version).len();
+    for migration in &MIGRATIONS[..MIGRATIONS.len() - later] {
+        conn.execute_batch(migration)?;
+    }
+    Ok(conn)
+}
+
+/// All versions of the schema that are known here.
+#[cfg(test)]
+pub(crate) fn versions() -> std::ops::RangeInclusive<i64> {
+    OLDEST..=newest()
+}
+
 /// Compares the declarations of all tables with those of a database made here. Views,
 /// generated columns and missing constraints under the names of tables are found so.
 fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     let version = number(conn, "user_version").map_err(failed)?;
-    let reference = Connection::open_in_memory().map_err(failed)?;
-    let later = to_newest(version).len();
-    for migration in &MIGRATIONS[..MIGRATIONS.len() - later] {
-        reference.execute_batch(migration).map_err(failed)?;
-    }
+    let reference = of_version(version).map_err(failed)?;
     let expected = tables(&reference).map_err(failed)?;
     let found = tables(conn).map_err(failed)?;
     for (name, declaration) in expected {

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use crate::Error;
 use crate::open::{
     BUSY_TIMEOUT, Content, for_reading, for_writing, kind_of, set_journal_mode, unused_wal,
 };
+use crate::rows::Epoch;
+use crate::tables::Cell;
+use crate::{Error, tables};
 
 /// What was found out about a database that nobody has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,15 +75,16 @@ fn epochs_without_end(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
 
 /// Ends these epochs where their last flush ended, and marks them.
 fn cut_short(conn: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare(
-        "UPDATE epoch SET
-           ended = coalesce((SELECT max(ended) FROM flush WHERE flush.epoch = epoch.id), started),
-           settings = iif(json_valid(settings),
-                          json_set(settings, '$.cut_short', json('true')), settings)
-         WHERE id = ?1",
-    )?;
+    let mut of_flushes = conn.prepare("SELECT max(ended) FROM flush WHERE epoch = ?1")?;
+    let mut end = conn.prepare("UPDATE epoch SET ended = ?1, settings = ?2 WHERE id = ?3")?;
     for id in ids {
-        statement.execute([id])?;
+        let Some(mut epoch) = tables::get::<Epoch>(conn, *id)? else {
+            continue;
+        };
+        let ended: Option<i64> = of_flushes.query_row([id], |row| row.get(0))?;
+        epoch.settings.cut_short = true;
+        let ended = ended.unwrap_or(epoch.started);
+        end.execute(params![ended, epoch.settings.put(), id])?;
     }
     Ok(())
 }

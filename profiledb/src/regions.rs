@@ -32,12 +32,6 @@ pub enum Mapped<I> {
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Adds a region, or makes the one that is there as long as it.
-pub(crate) const INSERT: &str =
-    "INSERT INTO region (process, subject, first, kind, pages, image, shown)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-     ON CONFLICT DO UPDATE SET pages = max(pages, excluded.pages)";
-
 impl<I> Region<I> {
     /// The same with an image that goes by another name.
     pub(crate) fn with_image<J>(self, name: &mut impl FnMut(I) -> J) -> Region<J> {

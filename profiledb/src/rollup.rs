@@ -15,15 +15,18 @@ mod period;
 mod stacks;
 mod target;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use counters::Counter;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use crate::{Directory, Error, to_sql};
+use crate::tables;
+use crate::tables::stored::{StoredChunk, StoredCounter};
+use crate::{Directory, Error};
 use bucket::{Chunk, Rolled};
 use hour::{Found, Hour};
 use join::Join;
@@ -187,15 +190,17 @@ impl RollUps {
 }
 
 /// Writes what came of a bucket.
-fn insert(conn: &Connection, image: i64, bucket: i64, chunks: &[Chunk]) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
+fn insert(conn: &Connection, image: i64, bucket: u64, chunks: &[Chunk]) -> rusqlite::Result<()> {
     for chunk in chunks {
-        let kind = chunk.kind.number();
-        let row = params![chunk.target, kind, image, bucket, chunk.subject, chunk.data];
-        statement.execute(row)?;
+        let row = StoredChunk {
+            flush: chunk.target,
+            kind: chunk.kind.number(),
+            image,
+            bucket,
+            subject: chunk.subject,
+            data: Cow::Borrowed(chunk.data.as_slice()),
+        };
+        tables::insert(conn, &row)?;
     }
     Ok(())
 }
@@ -233,12 +238,14 @@ fn add_counters(
     target: i64,
     counters: &HashMap<(String, String), u64>,
 ) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (flush, kind, name) DO UPDATE SET value = value + excluded.value",
-    )?;
     for ((kind, name), value) in counters {
-        statement.execute(params![target, kind, name, to_sql(*value)])?;
+        let row = StoredCounter {
+            flush: target,
+            kind: kind.clone(),
+            name: name.clone(),
+            value: *value,
+        };
+        tables::merge(conn, &row)?;
     }
     Ok(())
 }

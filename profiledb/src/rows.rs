@@ -1,5 +1,7 @@
 //! The rows of a profile as the writer takes them and the reader gives them.
 
+use crate::settings::EpochSettings;
+
 /// What was mapped where code ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ImageKind {
@@ -168,27 +170,20 @@ pub struct Epoch {
     pub period: u64,
     /// Instructions per window.
     pub window: u32,
-    /// Remaining settings, as JSON; `"withheld": true` in place of them all, see
-    /// [`Epoch::is_withheld`].
-    pub settings: String,
+    /// The remaining settings.
+    pub settings: EpochSettings,
 }
 
 impl Epoch {
     /// Whether its collector died: it was ended by another one, as of its last flush, and what was
     /// collected after that is lost.
     pub fn is_cut_short(&self) -> bool {
-        self.says("cut_short")
+        self.settings.cut_short
     }
 
     /// Whether this is a view for somebody who sees neither settings nor what was typed, nor any
     /// counter but `samples`.
     pub fn is_withheld(&self) -> bool {
-        self.says("withheld")
-    }
-
-    /// Whether this is among the settings, and true.
-    fn says(&self, key: &str) -> bool {
-        let settings: Result<serde_json::Value, _> = serde_json::from_str(&self.settings);
-        settings.is_ok_and(|settings| settings[key] == true)
+        self.settings.withheld
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, named_params, params};
+use rusqlite::{Connection, params};
 
 use crate::budget::Budget;
 use crate::flush::Flush;
 use crate::intern::{Caches, Generation};
 use crate::rows::Epoch;
-use crate::{Error, log, open, recover, to_sql};
+use crate::{Error, log, open, recover, tables, to_sql};
 
 /// Defines the id of a table's row. Ids serve the writer that gave them, until a
 /// flush of it is dropped without being saved.
@@ -94,29 +94,8 @@ impl Writer {
         epoch: &Epoch,
         id: Option<u64>,
     ) -> Result<Writer, Error> {
-        let inserted = conn.execute(
-            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock, unit,
-                                cycles_per_unit, period, window, settings)
-             VALUES (:id, :started, :ended, :host, :kernel, :command, :engine, :clock, :unit,
-                     :cycles_per_unit, :period, :window, :settings)",
-            named_params! {
-                ":id": id.map(to_sql),
-                ":started": epoch.started,
-                ":ended": epoch.ended,
-                ":host": epoch.host,
-                ":kernel": epoch.kernel,
-                ":command": epoch.command,
-                ":engine": epoch.engine,
-                ":clock": epoch.clock,
-                ":unit": epoch.unit,
-                ":cycles_per_unit": epoch.cycles_per_unit,
-                ":period": to_sql(epoch.period),
-                ":window": epoch.window,
-                ":settings": epoch.settings,
-            },
-        );
-        inserted.map_err(|e| Error::sqlite(&path, e))?;
-        let epoch = conn.last_insert_rowid();
+        let epoch = tables::insert_as(&conn, id.map(to_sql), epoch);
+        let epoch = epoch.map_err(|e| Error::sqlite(&path, e))?;
         Ok(Writer {
             conn,
             path,

@@ -219,7 +219,7 @@ fn fixture_with(operands: bool) -> tempfile::TempDir {
         cycles_per_unit: 1.0,
         period: 1_000_000,
         window: 16,
-        settings: "{}".into(),
+        settings: profiledb::EpochSettings::default(),
     };
     let database = dir.path().join("vcpi.db");
     let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");

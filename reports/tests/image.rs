@@ -35,7 +35,7 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
         cycles_per_unit: 1.0,
         period: 1,
         window: 16,
-        settings: "{}".into(),
+        settings: profiledb::EpochSettings::default(),
     };
     let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
     let mut flush = writer.begin(0, 1).expect("begins");

@@ -139,7 +139,7 @@ fn write(path: &Path) -> Result<(), Failed> {
         cycles_per_unit: 2.5,
         period: 100_000,
         window: 16,
-        settings: "{}".into(),
+        settings: profiledb::EpochSettings::default(),
     };
     let mut writer = Writer::create_epoch(path, &epoch)?;
     let mut coins = Generator::new(5);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use parameters::ValueKinds;
-use profiledb::Epoch;
+use profiledb::{Epoch, EpochSettings, KeyedBy, ListSettings};
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
@@ -347,14 +347,16 @@ impl Choices {
         let read = |path: &str| {
             std::fs::read_to_string(path).map_or_else(|_| String::new(), |s| s.trim().to_owned())
         };
-        let settings = serde_json::json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "seed": self.seed,
-            "capture": wanted.capture.to_string(),
-            "context": match wanted.context { ContextArg::None => "none", ContextArg::Caller => "caller" },
-            "stack_bytes": wanted.stack_bytes,
-            "hotlist": { "capacity": 16, "method": "counting, eviction by weight" },
-        });
+        let settings = EpochSettings {
+            seed: Some(self.seed),
+            capture: Some(wanted.capture.to_string()),
+            context: Some(match wanted.context {
+                ContextArg::None => KeyedBy::None,
+                ContextArg::Caller => KeyedBy::Caller,
+            }),
+            stack_bytes: Some(wanted.stack_bytes),
+            ..of_this_version()
+        };
         Epoch {
             started: wall_now(),
             ended: None,
@@ -367,8 +369,21 @@ impl Choices {
             cycles_per_unit: self.cycles_per_unit,
             period: self.period,
             window: wanted.window,
-            settings: settings.to_string(),
+            settings,
         }
+    }
+}
+
+/// What is the same of all epochs that this version writes.
+pub(crate) fn of_this_version() -> EpochSettings {
+    let lists = hotlist::Config::default();
+    EpochSettings {
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        hotlist: Some(ListSettings {
+            capacity: u32::try_from(lists.capacity()).unwrap_or(u32::MAX),
+            method: "counting, eviction by weight".to_owned(),
+        }),
+        ..EpochSettings::default()
     }
 }
 

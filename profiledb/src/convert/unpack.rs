@@ -6,45 +6,18 @@ use std::path::Path;
 use hotlist::Estimates;
 use rusqlite::{Connection, Row, params};
 
-use super::{KEPT, copy, finished};
+use super::{copy_all, finished};
 use crate::chunk::{
     Bad, CyclesOf, Kind, ListOf, Place, decode_branches, decode_calls, decode_code, decode_cycles,
     decode_values,
 };
+use crate::tables::stored::{
+    CHUNK, StoredBranch, StoredCall, StoredChunk, StoredCode, StoredCycles, StoredFlush,
+    StoredHotlist, StoredParameter, StoredPc, StoredTuple,
+};
+use crate::tables::{self, Layout, Record};
 use crate::writer::Writer;
-use crate::{Calls, Directions, Error, from_sql, open, to_sql};
-
-/// Tables of rows that lie one by one, with the columns that the oldest schema has, and those that
-/// later ones added.
-const SINGLE: [(&str, &str, &str); 6] = [
-    ("pc", "id, image, address, bytes", ""),
-    (
-        "cycles",
-        "flush, process, subject, pc, caller, samples, weight",
-        "",
-    ),
-    (
-        "hotlist",
-        "id, flush, process, subject, pc, caller, parameter, reached, unknown, windows, capacity, \
-         by_weight, p, concise, sat_count",
-        ", pairs_within, pairs_across, even",
-    ),
-    (
-        "tuple",
-        "hotlist, rank, value, counted, certain, first",
-        ", pairs_within, pairs_across, variance",
-    ),
-    (
-        "branch",
-        "flush, process, subject, pc, taken, not_taken, unknown",
-        ", taken_weight, not_taken_weight, unknown_weight, squares",
-    ),
-    (
-        "call",
-        "flush, process, subject, site, callee, calls",
-        ", weight, squares",
-    ),
-];
+use crate::{Calls, Directions, Error, open, to_sql};
 
 /// Writes all that is in the database `from` to `to`, which does not exist yet, with a row for each
 /// count and each value in the tables `cycles`, `hotlist`, `tuple`, `branch`, `call` and `pc`. It
@@ -60,24 +33,10 @@ pub fn unpack(from: &Path, to: &Path) -> Result<(), Error> {
 fn write_all(from: &Path, to: &Path) -> Result<(), Error> {
     let source = open::for_reading(from)?;
     let failed = |e| Error::sqlite(from, e);
-    let has_chunks = open::has_chunks(&source).map_err(failed)?;
-    let has_weights = open::has_weights(&source).map_err(failed)?;
-    let has_variance = open::has_variance(&source).map_err(failed)?;
     let writer = Writer::bare(to)?;
     writer.all_or_nothing()?;
-    for (table, columns, more) in KEPT {
-        let more = if has_chunks { more } else { "" };
-        copy(from, &source, &writer, table, &format!("{columns}{more}"))?;
-    }
-    for (table, columns, more) in SINGLE {
-        let is_there = match table {
-            "branch" | "call" => has_weights,
-            _ => has_variance,
-        };
-        let more = if is_there { more } else { "" };
-        copy(from, &source, &writer, table, &format!("{columns}{more}"))?;
-    }
-    if has_chunks {
+    copy_all(from, &source, &writer, &[Layout::Every, Layout::Single])?;
+    if open::has(&source, &CHUNK).map_err(failed)? {
         Unpacking::new(from, &source, &writer)?.run()?;
     }
     writer.commit()?;
@@ -115,82 +74,80 @@ impl<'a> Unpacking<'a> {
             last_pc: 0,
             last_list: 0,
         };
-        unpacking.each("SELECT id, name FROM parameter NOT INDEXED", |to, row| {
-            to.parameters.insert(to.get(row, 0)?, to.get(row, 1)?);
+        unpacking.rows("", |to, id, row: StoredParameter| {
+            to.parameters.insert(id, row.name);
             Ok(())
         })?;
-        unpacking.each(
-            "SELECT id, image, address FROM pc NOT INDEXED",
-            |to, row| {
-                let id: i64 = to.get(row, 0)?;
-                let address: i64 = to.get(row, 2)?;
-                to.pcs.insert((to.get(row, 1)?, from_sql(address)), id);
-                to.last_pc = to.last_pc.max(id);
-                Ok(())
-            },
-        )?;
+        unpacking.rows("", |to, id, row: StoredPc| {
+            to.pcs.insert((row.image, row.address), id);
+            to.last_pc = to.last_pc.max(id);
+            Ok(())
+        })?;
         unpacking.each("SELECT coalesce(max(id), 0) FROM hotlist", |to, row| {
-            to.last_list = to.get(row, 0)?;
+            to.last_list = row.get(0).map_err(|e| Error::sqlite(to.from, e))?;
             Ok(())
         })?;
         Ok(unpacking)
     }
 
     fn run(mut self) -> Result<(), Error> {
-        let sql = "SELECT chunk.id, flush, kind, image, bucket, subject, data, started, ended
-                   FROM chunk NOT INDEXED JOIN flush ON flush.id = chunk.flush ORDER BY chunk.id";
-        self.each(sql, |to, row| {
-            let bucket: i64 = to.get(row, 4)?;
+        let mut times = HashMap::new();
+        self.rows("", |_, id, flush: StoredFlush| {
+            times.insert(id, (flush.started, flush.ended));
+            Ok(())
+        })?;
+        self.rows("ORDER BY id", |to, id, row: StoredChunk<Vec<u8>>| {
             let chunk = Chunk {
-                id: to.get(row, 0)?,
-                flush: to.get(row, 1)?,
-                image: to.get(row, 3)?,
-                subject: to.get(row, 5)?,
+                id,
+                flush: row.flush,
+                image: row.image,
+                subject: row.subject,
                 place: Place {
-                    bucket: from_sql(bucket),
-                    time: (to.get(row, 7)?, to.get(row, 8)?),
+                    bucket: row.bucket,
+                    time: times.get(&row.flush).copied().unwrap_or_default(),
                 },
             };
-            let kind = Kind::of(to.get(row, 2)?);
+            if !times.contains_key(&row.flush) {
+                return Err(to.bad(&chunk, Bad("refers to a flush that is missing")));
+            }
+            let kind = Kind::of(row.kind);
             let kind = kind.ok_or_else(|| to.bad(&chunk, Bad("is of no known kind")))?;
-            let data: Vec<u8> = to.get(row, 6)?;
-            to.chunk(&chunk, kind, &data)
+            to.chunk(&chunk, kind, row.data)
         })?;
-        let sql = "SELECT id, image, bucket, data FROM code NOT INDEXED ORDER BY id";
-        self.each(sql, |to, row| {
-            let (id, image): (i64, i64) = (to.get(row, 0)?, to.get(row, 1)?);
-            let bucket: i64 = to.get(row, 2)?;
-            let data: Vec<u8> = to.get(row, 3)?;
-            let rows = decode_code(from_sql(bucket), &data)
+        self.rows("ORDER BY id", |to, id, row: StoredCode<Vec<u8>>| {
+            let image = row.image;
+            let rows = decode_code(row.bucket, &row.data)
                 .map_err(|bad| Error::corrupt(to.from, format!("code {id}: {bad}")))?;
             for (address, bytes) in rows {
                 let sql = "UPDATE pc SET bytes = ?1 WHERE image = ?2 AND address = ?3
                            AND bytes IS NULL";
-                to.insert(sql, params![bytes, image, to_sql(address)])?;
+                to.execute(sql, params![bytes, image, to_sql(address)])?;
             }
             Ok(())
         })
     }
 
-    fn chunk(&mut self, chunk: &Chunk, kind: Kind, data: &[u8]) -> Result<(), Error> {
+    fn chunk(&mut self, chunk: &Chunk, kind: Kind, data: Vec<u8>) -> Result<(), Error> {
         let place = chunk.place;
         match kind {
             // A call stack is no row of these tables: it stays packed.
             Kind::Stacks => {
-                let sql = "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
-                           VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                let bucket = to_sql(place.bucket);
-                let (flush, subject) = (chunk.flush, chunk.subject);
-                let row = params![flush, kind.number(), chunk.image, bucket, subject, data];
-                self.insert(sql, row)?;
+                self.insert(&StoredChunk {
+                    flush: chunk.flush,
+                    kind: kind.number(),
+                    image: chunk.image,
+                    bucket: place.bucket,
+                    subject: chunk.subject,
+                    data,
+                })?;
             }
             Kind::Cycles => {
-                for row in decode_cycles(place, data).map_err(|bad| self.bad(chunk, bad))? {
+                for row in decode_cycles(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     self.cycles(chunk, &row)?;
                 }
             }
             Kind::Values | Kind::Keyed => {
-                let values = decode_values(place, kind == Kind::Keyed, data);
+                let values = decode_values(place, kind == Kind::Keyed, &data);
                 let values = values.map_err(|bad| self.bad(chunk, bad))?;
                 for mut row in values.rows {
                     row.weigh(values.tau);
@@ -198,7 +155,7 @@ impl<'a> Unpacking<'a> {
                 }
             }
             Kind::Branches => {
-                for row in decode_branches(place, data).map_err(|bad| self.bad(chunk, bad))? {
+                for row in decode_branches(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     let pc = self.pc((chunk.image, row.address))?;
                     let Directions {
                         taken,
@@ -207,30 +164,23 @@ impl<'a> Unpacking<'a> {
                         weights: [w_taken, w_not_taken, w_unknown],
                         squares,
                     } = row.seen;
-                    let [taken, not_taken, unknown] = [taken, not_taken, unknown].map(to_sql);
-                    self.insert(
-                        "INSERT INTO branch (flush, process, subject, pc, taken, not_taken,
-                                             unknown, taken_weight, not_taken_weight,
-                                             unknown_weight, squares)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                        params![
-                            chunk.flush,
-                            row.process,
-                            chunk.subject,
-                            pc,
-                            taken,
-                            not_taken,
-                            unknown,
-                            w_taken,
-                            w_not_taken,
-                            w_unknown,
-                            squares,
-                        ],
-                    )?;
+                    self.add(&StoredBranch {
+                        flush: chunk.flush,
+                        process: row.process,
+                        subject: chunk.subject,
+                        pc,
+                        taken,
+                        not_taken,
+                        unknown,
+                        taken_weight: Some(w_taken),
+                        not_taken_weight: Some(w_not_taken),
+                        unknown_weight: Some(w_unknown),
+                        squares,
+                    })?;
                 }
             }
             Kind::Calls => {
-                for row in decode_calls(place, data).map_err(|bad| self.bad(chunk, bad))? {
+                for row in decode_calls(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     let site = self.pc((chunk.image, row.address))?;
                     let callee = row.callee.map(|callee| self.pc(callee)).transpose()?;
                     let Calls {
@@ -238,21 +188,16 @@ impl<'a> Unpacking<'a> {
                         weight,
                         squares,
                     } = row.seen;
-                    self.insert(
-                        "INSERT INTO call (flush, process, subject, site, callee, calls, weight,
-                                           squares)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                        params![
-                            chunk.flush,
-                            row.process,
-                            chunk.subject,
-                            site,
-                            callee,
-                            to_sql(times),
-                            weight,
-                            squares,
-                        ],
-                    )?;
+                    self.add(&StoredCall {
+                        flush: chunk.flush,
+                        process: row.process,
+                        subject: chunk.subject,
+                        site,
+                        callee,
+                        calls: times,
+                        weight: Some(weight),
+                        squares,
+                    })?;
                 }
             }
         }
@@ -262,20 +207,15 @@ impl<'a> Unpacking<'a> {
     fn cycles(&mut self, chunk: &Chunk, row: &CyclesOf) -> Result<(), Error> {
         let pc = self.pc((chunk.image, row.address))?;
         let caller = row.caller.map(|caller| self.pc(caller)).transpose()?;
-        let (samples, weight) = (to_sql(row.samples), to_sql(row.weight));
-        self.insert(
-            "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                chunk.flush,
-                row.process,
-                chunk.subject,
-                pc,
-                caller,
-                samples,
-                weight
-            ],
-        )
+        self.add(&StoredCycles {
+            flush: chunk.flush,
+            process: row.process,
+            subject: chunk.subject,
+            pc,
+            caller,
+            samples: row.samples,
+            weight: row.weight,
+        })
     }
 
     fn list(&mut self, chunk: &Chunk, row: &ListOf) -> Result<(), Error> {
@@ -297,53 +237,47 @@ impl<'a> Unpacking<'a> {
         self.last_list += 1;
         let id = self.last_list;
         let p = 1.0 / threshold;
-        let [reached, unknown] = [row.reached, row.unknown].map(|n| n.round() as i64);
+        let [reached, unknown] = [row.reached, row.unknown].map(|n| n.round() as u64);
         // A list of one place is none.
-        let capacity = tuples.len().max(16) as i64;
+        let capacity = u32::try_from(tuples.len().max(16)).unwrap_or(u32::MAX);
         let [within, across] = [pairs.map(|pairs| pairs.0), pairs.map(|pairs| pairs.1)];
-        let [within, across] = [within, across].map(|sum| sum.map(|sum| sum.round() as i64));
-        self.insert(
-            "INSERT INTO hotlist (id, flush, process, subject, pc, caller, parameter, reached,
-                                  unknown, windows, capacity, by_weight, p, concise, sat_count,
-                                  pairs_within, pairs_across, even)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1, ?12, 0, 0, ?13, ?14, ?15)",
-            params![
-                id,
-                chunk.flush,
-                row.process,
-                chunk.subject,
-                pc,
-                caller,
-                parameter,
-                reached,
-                unknown,
-                to_sql(row.windows),
-                capacity,
-                p,
-                within,
-                across,
-                row.even,
-            ],
-        )?;
+        let [within, across] = [within, across].map(|sum| sum.map(|sum| sum.round() as u64));
+        let list = StoredHotlist {
+            flush: chunk.flush,
+            process: row.process,
+            subject: chunk.subject,
+            pc,
+            caller,
+            parameter,
+            reached,
+            unknown,
+            windows: row.windows,
+            capacity,
+            by_weight: true,
+            p,
+            concise: false,
+            sat_count: 0,
+            pairs_within: within,
+            pairs_across: across,
+            even: row.even,
+        };
+        let inserted = tables::insert_as(&self.writer.conn, Some(id), &list);
+        inserted.map_err(|e| Error::sqlite(&self.writer.path, e))?;
         for (rank, tuple) in (0_i64..).zip(tuples) {
             // One event that stands for 1/p, and the rest for itself.
-            let certain = (tuple.estimate - threshold).max(0.0).round() as i64;
+            let certain = (tuple.estimate - threshold).max(0.0).round() as u64;
             let variance = (*threshold > 1.0).then_some(tuple.variance);
-            self.insert(
-                "INSERT INTO tuple (hotlist, rank, value, counted, certain, first, pairs_within,
-                                    pairs_across, variance)
-                 VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    id,
-                    rank,
-                    to_sql(tuple.value),
-                    certain,
-                    to_sql(tuple.first),
-                    tuple.pairs.0.round() as i64,
-                    tuple.pairs.1.round() as i64,
-                    variance,
-                ],
-            )?;
+            self.add(&StoredTuple {
+                hotlist: id,
+                rank,
+                value: tuple.value,
+                counted: 1,
+                certain,
+                first: tuple.first,
+                pairs_within: Some(tuple.pairs.0.round() as u64),
+                pairs_across: Some(tuple.pairs.1.round() as u64),
+                variance,
+            })?;
         }
         Ok(())
     }
@@ -354,15 +288,28 @@ impl<'a> Unpacking<'a> {
         }
         self.last_pc += 1;
         let id = self.last_pc;
-        self.insert(
-            "INSERT INTO pc (id, image, address) VALUES (?1, ?2, ?3)",
-            params![id, at.0, to_sql(at.1)],
-        )?;
+        let pc = StoredPc {
+            image: at.0,
+            address: at.1,
+            bytes: None,
+        };
+        let inserted = tables::insert_as(&self.writer.conn, Some(id), &pc);
+        inserted.map_err(|e| Error::sqlite(&self.writer.path, e))?;
         self.pcs.insert(at, id);
         Ok(id)
     }
 
-    fn insert(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), Error> {
+    fn insert(&self, row: &impl Record) -> Result<(), Error> {
+        let inserted = tables::insert(&self.writer.conn, row).map(drop);
+        inserted.map_err(|e| Error::sqlite(&self.writer.path, e))
+    }
+
+    fn add(&self, row: &impl Record) -> Result<(), Error> {
+        let added = tables::add(&self.writer.conn, row);
+        added.map_err(|e| Error::sqlite(&self.writer.path, e))
+    }
+
+    fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<(), Error> {
         self.writer
             .conn
             .prepare_cached(sql)
@@ -386,8 +333,21 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn get<T: rusqlite::types::FromSql>(&self, row: &Row<'_>, column: usize) -> Result<T, Error> {
-        row.get(column).map_err(|e| Error::sqlite(self.from, e))
+    /// Gives the rows of a table of the source with their ids to `take`; `more` stands behind the
+    /// table in the statement.
+    fn rows<R: Record>(
+        &mut self,
+        more: &str,
+        mut take: impl FnMut(&mut Self, i64, R) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let failed = |e| Error::sqlite(self.from, e);
+        let version = open::version(self.source).map_err(failed)?;
+        let sql = format!("{} NOT INDEXED {more}", R::TABLE.select(version));
+        self.each(&sql, |to, row| {
+            let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
+            let (id, row) = read.map_err(|e| Error::sqlite(to.from, e))?;
+            take(to, id, row)
+        })
     }
 
     fn bad(&self, chunk: &Chunk, bad: Bad) -> Error {

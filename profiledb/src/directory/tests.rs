@@ -28,7 +28,7 @@ fn epoch() -> Epoch {
         cycles_per_unit: 1.0,
         period: 1_000_000,
         window: 16,
-        settings: "{}".to_owned(),
+        settings: crate::EpochSettings::default(),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Rows that others refer to: images with their symbols, access tags, processes, PCs. Each is
 //! written once, whatever flush needs it, and found again by what it says.
 
-use rusqlite::params;
-
 use super::Flush;
-use crate::rows::{Image, ImageKind, Process, Subject};
+use crate::rows::{Image, Process, Subject};
+use crate::tables::stored::{StoredProcess, StoredSymbol};
 use crate::writer::{ImageRowId, PcRowId, ProcessRowId, SubjectRowId};
-use crate::{Error, MAX_INSTRUCTION, to_sql};
+use crate::{Error, MAX_INSTRUCTION};
 
 impl Flush<'_> {
     /// The id of an image, known by kind, identity and path.
@@ -28,18 +27,7 @@ impl Flush<'_> {
         if let Some(row) = self.writer.caches.images.get(image) {
             return Ok(row);
         }
-        let kind = kind_name(image.kind);
-        let found = self.select(
-            "SELECT id FROM image WHERE kind = ?1 AND identity = ?2 AND path = ?3",
-            params![kind, image.identity, image.path],
-        )?;
-        let row = match found {
-            Some(row) => row,
-            None => self.insert(
-                "INSERT INTO image (kind, path, build_id, identity) VALUES (?1, ?2, ?3, ?4)",
-                params![kind, image.path, image.build_id, image.identity],
-            )?,
-        };
+        let row = self.put(image)?;
         self.writer.caches.images.put(image.clone(), row);
         Ok(row)
     }
@@ -55,30 +43,7 @@ impl Flush<'_> {
                 row,
             });
         }
-        let Subject {
-            uid,
-            gid,
-            euid,
-            egid,
-            suid,
-            dumpable,
-            capable,
-            kernel,
-        } = *subject;
-        let found = self.select(
-            "SELECT id FROM subject
-             WHERE uid IS ?1 AND gid IS ?2 AND euid IS ?3 AND egid IS ?4 AND suid IS ?5
-                   AND dumpable IS ?6 AND capable IS ?7 AND kernel = ?8",
-            params![uid, gid, euid, egid, suid, dumpable, capable, kernel],
-        )?;
-        let row = match found {
-            Some(row) => row,
-            None => self.insert(
-                "INSERT INTO subject (uid, gid, euid, egid, suid, dumpable, capable, kernel)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![uid, gid, euid, egid, suid, dumpable, capable, kernel],
-            )?,
-        };
+        let row = self.put(subject)?;
         self.writer.caches.subjects.put(*subject, row);
         Ok(SubjectRowId {
             generation: self.generation(),
@@ -98,21 +63,8 @@ impl Flush<'_> {
                 row,
             });
         }
-        let epoch = self.writer.epoch;
-        let started = to_sql(process.started);
-        let found = self.select(
-            "SELECT id FROM process
-             WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4",
-            params![epoch, process.pid, started, process.execs],
-        )?;
-        let row = match found {
-            Some(row) => row,
-            None => self.insert(
-                "INSERT INTO process (epoch, pid, started, execs, comm)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![epoch, process.pid, started, process.execs, process.comm],
-            )?,
-        };
+        let row = StoredProcess::new(self.writer.epoch, process.clone());
+        let row = self.put(&row)?;
         self.writer.caches.processes.put(key, row);
         Ok(ProcessRowId {
             generation: self.generation(),
@@ -175,19 +127,11 @@ impl Flush<'_> {
         name: &str,
     ) -> Result<(), Error> {
         self.check(image.generation)?;
-        self.execute(
-            "INSERT INTO symbol (image, address, size, name) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO NOTHING",
-            params![image.row, to_sql(address), to_sql(size), name],
-        )
-    }
-}
-
-fn kind_name(kind: ImageKind) -> &'static str {
-    match kind {
-        ImageKind::File => "file",
-        ImageKind::Vdso => "vdso",
-        ImageKind::Kernel => "kernel",
-        ImageKind::Anon => "anon",
+        self.merge(&StoredSymbol {
+            image: image.row,
+            address,
+            size,
+            name: name.to_owned(),
+        })
     }
 }

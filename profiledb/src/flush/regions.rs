@@ -1,11 +1,10 @@
 //! What lies where in the memory of processes.
 
-use rusqlite::params;
-
 use super::Flush;
-use crate::regions::{INSERT, PAGE};
+use crate::regions::PAGE;
+use crate::tables::stored::StoredRegion;
 use crate::writer::{ImageRowId, ProcessRowId, SubjectRowId};
-use crate::{Error, Mapped, Region, to_sql};
+use crate::{Error, Mapped, Region};
 
 impl Flush<'_> {
     /// Says what lay where in a process, for those who may see what has this access tag. Said
@@ -32,7 +31,7 @@ impl Flush<'_> {
         let (image, shown) = match region.what {
             Mapped::Image { image, address } => {
                 self.check(image.generation)?;
-                (Some(image.row), Some(to_sql(address / PAGE)))
+                (Some(image.row), Some(address / PAGE))
             }
             Mapped::Heap | Mapped::Stack | Mapped::Anon => (None, None),
         };
@@ -41,11 +40,15 @@ impl Flush<'_> {
         if regions.get(&key).is_some_and(|written| written >= pages) {
             return Ok(());
         }
-        let (first, most) = (to_sql(first), to_sql(pages));
-        self.execute(
-            INSERT,
-            params![process.row, subject.row, first, kind, most, image, shown],
-        )?;
+        self.merge(&StoredRegion {
+            process: process.row,
+            subject: subject.row,
+            first,
+            kind,
+            pages,
+            image,
+            shown,
+        })?;
         self.writer.caches.regions.put(key, pages);
         Ok(())
     }

@@ -12,6 +12,9 @@ use crate::chunk::{
     USUAL_RAW, bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code,
     encode_cycles, encode_stacks, encode_values,
 };
+use crate::packed::SCHEMA;
+use crate::tables::Record;
+use crate::tables::stored::{CODE, StoredChunk, StoredCode};
 use crate::{Error, to_sql};
 
 /// Lists that were reached so often in a flush are of instructions whose encodings are kept.
@@ -149,12 +152,14 @@ impl Flush<'_> {
             };
             let blob = pack(place, tau, &chunk);
             written += blob.len() + ROW;
-            let flush = self.row;
-            self.execute(
-                "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![flush, kind.number(), image, to_sql(bucket), subject, blob],
-            )?;
+            self.insert(&StoredChunk {
+                flush: self.row,
+                kind: kind.number(),
+                image,
+                bucket,
+                subject,
+                data: blob,
+            })?;
         }
         if !again.is_empty() {
             written += self.write_chunks(again, tau, packing)?;
@@ -193,10 +198,11 @@ impl Flush<'_> {
         for ((image, bucket), rows) in buckets {
             let blob = encode_code(&rows);
             written += blob.len() + ROW;
-            self.execute(
-                "INSERT INTO code (image, bucket, data) VALUES (?1, ?2, ?3)",
-                params![image, to_sql(bucket), blob],
-            )?;
+            self.insert(&StoredCode {
+                image,
+                bucket,
+                data: blob,
+            })?;
         }
         Ok(written)
     }
@@ -215,15 +221,16 @@ impl Flush<'_> {
     }
 
     fn read_encoded(&mut self, (image, bucket): (i64, u64)) -> Result<HashSet<u16>, Error> {
-        let sql = "SELECT id, data FROM code WHERE image = ?1 AND bucket = ?2";
-        let blobs: Vec<(i64, Vec<u8>)> = self.run(sql, |statement| {
+        let select = CODE.select(SCHEMA);
+        let sql = format!("{select} WHERE image = ?1 AND bucket = ?2");
+        let codes: Vec<(i64, StoredCode<Vec<u8>>)> = self.run(&sql, |statement| {
             let rows = statement.query_map(params![image, to_sql(bucket)], |row| {
-                Ok((row.get(0)?, row.get(1)?))
+                Ok((row.get(0)?, StoredCode::read(row)?))
             })?;
             rows.collect()
         })?;
         let mut known = HashSet::new();
-        for (id, blob) in blobs {
+        for (id, StoredCode { data: blob, .. }) in codes {
             let rows = crate::chunk::decode_code(bucket, &blob)
                 .map_err(|bad| Error::corrupt(&self.writer.path, format!("code {id}: {bad}")))?;
             known.extend(rows.into_iter().map(|(address, _)| offset(address)));

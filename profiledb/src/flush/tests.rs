@@ -19,7 +19,7 @@ fn writer(path: &Path) -> Result<Writer, Error> {
         cycles_per_unit: 1.0,
         period: 1,
         window: 16,
-        settings: "{}".to_owned(),
+        settings: crate::EpochSettings::default(),
     };
     Writer::create_epoch(path, &epoch)
 }

@@ -5,6 +5,7 @@ use rusqlite::{Row, params};
 use super::file::File;
 use super::referred::Referred;
 use crate::chunk::{Kind, bucket_of, code_bucket_of};
+use crate::tables::stored::{CHUNK, CODE};
 use crate::{Error, to_sql};
 
 impl File<'_> {
@@ -115,9 +116,9 @@ impl File<'_> {
     ) -> Result<(), Error> {
         let (conn, path) = (self.conn, self.path);
         let failed = |e| Error::sqlite(path, e);
-        let sql = "SELECT id, flush, kind, image, bucket, subject, data
-                   FROM chunk NOT INDEXED WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-        let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+        let select = CHUNK.select(self.version()?);
+        let sql = format!("{select} NOT INDEXED WHERE id BETWEEN ?1 AND ?2 ORDER BY id");
+        let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
         let mut rows = statement.query([first, last]).map_err(failed)?;
         for id in first..=last {
             let Some(row) = rows.next().map_err(failed)? else {
@@ -138,8 +139,8 @@ impl File<'_> {
         ids: &[i64],
         take: impl FnMut(&mut Self, &Row<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let sql = "SELECT id, image, bucket, data FROM code WHERE id = ?1";
-        self.each_of("code", sql, ids, take)
+        let sql = format!("{} WHERE id = ?1", CODE.select(self.version()?));
+        self.each_of("code", &sql, ids, take)
     }
 
     fn each_of(

@@ -15,6 +15,8 @@ use crate::Error;
 use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
 use crate::rows::{Image, ImageKind};
+use crate::tables::Later;
+use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
 
 /// Where the rows of a chunk belong.
 pub(super) struct Chunk {
@@ -178,10 +180,8 @@ impl File<'_> {
             Some(_) => "id > ?1",
             None => "?1 IS NULL",
         };
-        let sql = format!(
-            "SELECT id, flush, kind, image, bucket, subject, data
-             FROM chunk NOT INDEXED WHERE {behind} ORDER BY id LIMIT {SOME}"
-        );
+        let select = CHUNK.select(self.version()?);
+        let sql = format!("{select} NOT INDEXED WHERE {behind} ORDER BY id LIMIT {SOME}");
         let mut statement = conn.prepare_cached(&sql).map_err(failed)?;
         let mut rows = statement.query([last]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -199,15 +199,18 @@ impl File<'_> {
         referred: &Referred,
         row: &Row<'_>,
     ) -> Result<Option<Packed>, Error> {
-        let id: i64 = self.get(row, 0)?;
-        let number: i64 = self.get(row, 2)?;
-        let Some(kind) = Kind::of(number) else {
+        let (id, row_of) = self.record::<StoredChunk<Later>>(row)?;
+        let StoredChunk {
+            flush,
+            kind,
+            image,
+            bucket,
+            subject,
+            data: Later,
+        } = row_of;
+        let Some(kind) = Kind::of(kind) else {
             return Err(self.bad_chunk(id, Bad("is of no known kind")));
         };
-        let flush: i64 = self.get(row, 1)?;
-        let image: i64 = self.get(row, 3)?;
-        let bucket = self.word(row, 4)?;
-        let subject: i64 = self.get(row, 5)?;
         let Some(&FlushOfFile {
             epoch,
             started,
@@ -244,7 +247,9 @@ impl File<'_> {
         if !is_wanted {
             return Ok(None);
         }
-        let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
+        let data = row
+            .get_ref(StoredChunk::<Later>::DATA)
+            .and_then(|data| Ok(data.as_blob()?));
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(data.len() as u64)?;
         let chunk = Chunk {
@@ -268,11 +273,11 @@ impl File<'_> {
 
     fn read_parameters(&mut self) -> Result<HashMap<i64, Parameter>, Error> {
         let mut parameters = HashMap::default();
-        self.each("SELECT id, name FROM parameter NOT INDEXED", |file, row| {
-            let name = file.text(row, 1)?;
+        self.rows("", |file, id, row: StoredParameter| {
+            let name = row.name;
             let wanted = file.filter.takes_parameter(&name);
             let name = file.builder.parameter(&name);
-            parameters.insert(file.get(row, 0)?, Parameter { name, wanted });
+            parameters.insert(id, Parameter { name, wanted });
             Ok(())
         })?;
         Ok(parameters)
@@ -283,8 +288,8 @@ impl File<'_> {
         if let Some(ids) = self.asked_code(referred)? {
             return self.read_code_of(&ids, |file, row| file.take_code(referred, row));
         }
-        let sql = "SELECT id, image, bucket, data FROM code NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| file.take_code(referred, row))
+        let sql = format!("{} NOT INDEXED ORDER BY id", CODE.select(self.version()?));
+        self.each(&sql, |file, row| file.take_code(referred, row))
     }
 
     /// Whether encodings of an image tell anything. Whoever asks where the time is needs no code,
@@ -295,8 +300,8 @@ impl File<'_> {
     }
 
     fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {
-        let id: i64 = self.get(row, 0)?;
-        let image: i64 = self.get(row, 1)?;
+        let (id, code) = self.record::<StoredCode<Later>>(row)?;
+        let (image, bucket) = (code.image, code.bucket);
         let Some(Known { row: known, index }) = referred.images.get(&image) else {
             return Err(self.dangling("image", image));
         };
@@ -307,8 +312,9 @@ impl File<'_> {
             return Ok(());
         }
         let ranges = referred.ranges(image);
-        let bucket = self.word(row, 2)?;
-        let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
+        let data = row
+            .get_ref(StoredCode::<Later>::DATA)
+            .and_then(|data| Ok(data.as_blob()?));
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(data.len() as u64)?;
         let bad = |bad| self.corrupt(format!("code {id}: {bad}"));

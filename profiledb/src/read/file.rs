@@ -8,7 +8,9 @@ use super::builder::Builder;
 use super::referred::Referred;
 use super::source::{Slice, Table};
 use crate::profile::Filter;
-use crate::{Error, from_sql, open};
+use crate::tables::Record;
+use crate::tables::stored::{CHUNK, REGION};
+use crate::{Error, open};
 use selection::Kinds;
 
 /// What may still be read of a file before it is known to contradict its size.
@@ -66,11 +68,12 @@ impl File<'_> {
         if kinds.calls {
             self.read_calls(&mut referred)?;
         }
-        if open::has_chunks(self.conn).map_err(|e| Error::sqlite(self.path, e))? {
+        let version = self.version()?;
+        if CHUNK.is_in(version) {
             self.read_chunks(&mut referred)?;
             self.read_code(&referred)?;
         }
-        if kinds.values && open::has_regions(self.conn).map_err(|e| Error::sqlite(self.path, e))? {
+        if kinds.values && REGION.is_in(version) {
             self.read_regions(&referred)?;
         }
         self.read_counters(&referred)?;
@@ -115,6 +118,33 @@ impl File<'_> {
             take(self, row)?;
         }
         Ok(())
+    }
+
+    /// Gives a table's rows with their ids to `take`, one by one; `more` stands behind the table in
+    /// the statement.
+    pub(crate) fn rows<R: Record>(
+        &mut self,
+        more: &str,
+        mut take: impl FnMut(&mut Self, i64, R) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let sql = format!("{} NOT INDEXED {more}", R::TABLE.select(self.version()?));
+        self.each(&sql, |file, row| {
+            let (id, row) = file.record(row)?;
+            take(file, id, row)
+        })
+    }
+
+    /// A row of a statement that begins with [`Table::select`](crate::tables::Table::select).
+    pub(crate) fn record<R: Record>(&mut self, row: &Row<'_>) -> Result<(i64, R), Error> {
+        let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
+        let (id, row) = read.map_err(|e| Error::sqlite(self.path, e))?;
+        self.charge(row.bytes())?;
+        Ok((id, row))
+    }
+
+    /// The version of the file's schema.
+    pub(crate) fn version(&self) -> Result<i64, Error> {
+        open::version(self.conn).map_err(|e| Error::sqlite(self.path, e))
     }
 
     pub(crate) fn charge_row(&mut self) -> Result<(), Error> {
@@ -168,16 +198,5 @@ impl File<'_> {
         column: usize,
     ) -> Result<T, Error> {
         row.get(column).map_err(|e| Error::sqlite(self.path, e))
-    }
-
-    /// A machine word or a count.
-    pub(crate) fn word(&self, row: &Row<'_>, column: usize) -> Result<u64, Error> {
-        self.get(row, column).map(from_sql)
-    }
-
-    pub(crate) fn text(&mut self, row: &Row<'_>, column: usize) -> Result<String, Error> {
-        let text: String = self.get(row, column)?;
-        self.charge(text.len() as u64)?;
-        Ok(text)
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use rusqlite::Row;
 
 use super::builder::push;
 use super::file::File;
 use crate::places::is_in;
 use crate::profile::Extent;
-use crate::rows::{Epoch, Image, ImageKind, Process, Subject};
+use crate::rows::{Epoch, Image, Process, Subject};
+use crate::tables::stored::{StoredFlush, StoredPc, StoredProcess};
+use crate::tables::{Counted, References};
 use crate::{Error, MAX_INSTRUCTION};
 
 /// A row that others refer to, and its place in the profile once one does.
@@ -131,31 +132,13 @@ pub(crate) struct Place {
 impl File<'_> {
     pub(super) fn read_epochs(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let mut epochs = Vec::new();
-        let sql = "SELECT id, started, ended, host, kernel, command, engine, clock, unit,
-                          cycles_per_unit, period, window, settings
-                   FROM epoch NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let id: i64 = file.get(row, 0)?;
-            let cycles_per_unit: f64 = file.get(row, 9)?;
+        self.rows("ORDER BY id", |file, id, epoch: Epoch| {
+            let cycles_per_unit = epoch.cycles_per_unit;
             if !(cycles_per_unit.is_finite() && cycles_per_unit > 0.0) {
                 return Err(
                     file.corrupt(format!("epoch {id} has {cycles_per_unit} cycles per unit"))
                 );
             }
-            let epoch = Epoch {
-                started: file.get(row, 1)?,
-                ended: file.get(row, 2)?,
-                host: file.text(row, 3)?,
-                kernel: file.text(row, 4)?,
-                command: file.text(row, 5)?,
-                engine: file.text(row, 6)?,
-                clock: file.text(row, 7)?,
-                unit: file.text(row, 8)?,
-                cycles_per_unit,
-                period: file.word(row, 10)?,
-                window: file.get(row, 11)?,
-                settings: file.text(row, 12)?,
-            };
             let taken = file.filter.takes_epoch(id);
             referred.epochs.insert(
                 id,
@@ -197,14 +180,16 @@ impl File<'_> {
     }
 
     fn read_flushes(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT id, epoch, started, ended FROM flush NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let id: i64 = file.get(row, 0)?;
-            let epoch: i64 = file.get(row, 1)?;
+        self.rows("ORDER BY id", |file, id, flush: StoredFlush| {
+            let StoredFlush {
+                epoch,
+                started,
+                ended,
+                ..
+            } = flush;
             let Some(of_file) = referred.epochs.get_mut(&epoch) else {
                 return Err(file.dangling("epoch", epoch));
             };
-            let (started, ended): (i64, i64) = (file.get(row, 2)?, file.get(row, 3)?);
             let taken = of_file.taken && file.filter.takes_time(ended);
             let cut = file.builder.profile.cut.map_or(0, |(from, to)| to - from);
             if of_file.taken && file.filter.cuts(started, ended) && ended - started > cut {
@@ -229,26 +214,7 @@ impl File<'_> {
     }
 
     pub(super) fn read_images(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT id, kind, path, build_id, identity FROM image NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let id: i64 = file.get(row, 0)?;
-            let kind = match file.text(row, 1)?.as_str() {
-                "file" => ImageKind::File,
-                "vdso" => ImageKind::Vdso,
-                "kernel" => ImageKind::Kernel,
-                "anon" => ImageKind::Anon,
-                _ => return Err(file.corrupt(format!("image {id} is of no known kind"))),
-            };
-            let path = file.text(row, 2)?;
-            let build_id: Option<String> = file.get(row, 3)?;
-            file.charge(build_id.as_ref().map_or(0, |id| id.len() as u64))?;
-            let identity = file.text(row, 4)?;
-            let row = Image {
-                kind,
-                path,
-                build_id,
-                identity,
-            };
+        self.rows("ORDER BY id", |file, id, row: Image| {
             if let Some(places) = &file.filter.places {
                 let ranges = places.of(&row).into();
                 referred.places.get_or_insert_default().insert(id, ranges);
@@ -259,67 +225,37 @@ impl File<'_> {
     }
 
     pub(super) fn read_subjects(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT id, uid, gid, euid, egid, suid, dumpable, capable, kernel
-                   FROM subject NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let subject = Subject {
-                uid: file.get(row, 1)?,
-                gid: file.get(row, 2)?,
-                euid: file.get(row, 3)?,
-                egid: file.get(row, 4)?,
-                suid: file.get(row, 5)?,
-                dumpable: file.get(row, 6)?,
-                capable: file.get(row, 7)?,
-                kernel: file.get(row, 8)?,
-            };
-            let known = Known {
-                row: subject,
-                index: None,
-            };
-            referred.subjects.insert(file.get(row, 0)?, known);
+        self.rows("ORDER BY id", |_, id, row: Subject| {
+            referred.subjects.insert(id, Known { row, index: None });
             Ok(())
         })
     }
 
     pub(super) fn read_processes(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql =
-            "SELECT id, epoch, pid, started, execs, comm FROM process NOT INDEXED ORDER BY id";
-        self.each(sql, |file, row| {
-            let process = Process {
-                pid: file.get(row, 2)?,
-                started: file.word(row, 3)?,
-                execs: file.get(row, 4)?,
-                comm: file.text(row, 5)?,
+        self.rows("ORDER BY id", |_, id, row: StoredProcess| {
+            let row = ProcessOfFile {
+                epoch: row.epoch,
+                process: row.process(),
             };
-            let process = ProcessOfFile {
-                epoch: file.get(row, 1)?,
-                process,
-            };
-            referred.processes.insert(
-                file.get(row, 0)?,
-                Known {
-                    row: process,
-                    index: None,
-                },
-            );
+            referred.processes.insert(id, Known { row, index: None });
             Ok(())
         })
     }
 
     pub(super) fn read_pcs(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let sql = "SELECT id, image, address, bytes FROM pc NOT INDEXED ORDER BY id";
         let mut of_image: HashMap<i64, &[(u64, u64)]> = HashMap::default();
-        self.each(sql, |file, row| {
-            let id: i64 = file.get(row, 0)?;
-            let bytes: Option<Vec<u8>> = file.get(row, 3)?;
-            if let Some(bytes) = &bytes {
-                if !(1..=MAX_INSTRUCTION).contains(&bytes.len()) {
-                    let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
-                    return Err(file.corrupt(detail));
-                }
-                file.charge(bytes.len() as u64)?;
+        self.rows("ORDER BY id", |file, id, row: StoredPc| {
+            let StoredPc {
+                image,
+                address,
+                bytes,
+            } = row;
+            if let Some(bytes) = &bytes
+                && !(1..=MAX_INSTRUCTION).contains(&bytes.len())
+            {
+                let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
+                return Err(file.corrupt(detail));
             }
-            let (image, address) = (file.get(row, 1)?, file.word(row, 2)?);
             let Some(Known { row: known, .. }) = referred.images.get(&image) else {
                 return Err(file.dangling("image", image));
             };
@@ -350,15 +286,13 @@ impl File<'_> {
         })
     }
 
-    /// Resolves flush, process, subject, PC and a second PC, in this order from column
-    /// `first` on.
+    /// Resolves what a row refers to.
     pub(crate) fn place(
         &mut self,
         referred: &mut Referred,
-        row: &Row<'_>,
-        first: usize,
+        row: &impl Counted,
     ) -> Result<Placed, Error> {
-        self.place_if(referred, row, first, |pc, _| pc)
+        self.place_if(referred, row, |pc, _| pc)
     }
 
     /// As [`File::place`]; whether it is at a place asked for follows from whether the PC is, and
@@ -366,16 +300,16 @@ impl File<'_> {
     pub(super) fn place_if(
         &mut self,
         referred: &mut Referred,
-        row: &Row<'_>,
-        first: usize,
+        row: &impl Counted,
         is_here: impl Fn(bool, bool) -> bool,
     ) -> Result<Placed, Error> {
-        let flush: i64 = self.get(row, first)?;
-        let process: i64 = self.get(row, first + 1)?;
-        let subject: i64 = self.get(row, first + 2)?;
-        let pc: i64 = self.get(row, first + 3)?;
-        let other: Option<i64> = self.get(row, first + 4)?;
-
+        let References {
+            flush,
+            process,
+            subject,
+            pc,
+            other,
+        } = row.references();
         let Some(&FlushOfFile {
             epoch,
             started,

@@ -3,27 +3,25 @@
 use super::file::File;
 use super::referred::Referred;
 use crate::regions::Region;
+use crate::tables::stored::StoredRegion;
 use crate::{Error, Mapped};
 
 impl File<'_> {
     /// The regions of processes that the filter takes.
     pub(super) fn read_regions(&mut self, referred: &Referred) -> Result<(), Error> {
-        let sql = "SELECT process, subject, first, kind, pages, image, shown FROM region";
         let mut regions = Vec::new();
-        self.each(sql, |file, row| {
-            let process: i64 = file.get(row, 0)?;
-            let subject: i64 = file.get(row, 1)?;
+        self.rows("", |file, _, row: StoredRegion| {
+            let StoredRegion {
+                process, subject, ..
+            } = row;
             let Some(process) = referred.processes.get(&process) else {
                 return Err(file.dangling("process", process));
             };
             let Some(subject) = referred.subjects.get(&subject) else {
                 return Err(file.dangling("subject", subject));
             };
-            let columns = (file.word(row, 2)?, file.get(row, 3)?, file.word(row, 4)?);
-            let image: Option<i64> = file.get(row, 5)?;
-            let shown: Option<i64> = file.get(row, 6)?;
-            let image = image.zip(shown.map(crate::from_sql));
-            let Some(region) = Region::of_columns(columns, image) else {
+            let columns = (row.first, row.kind, row.pages);
+            let Some(region) = Region::of_columns(columns, row.image.zip(row.shown)) else {
                 return Err(file.corrupt("a region is none"));
             };
             if let Mapped::Image { image, .. } = region.what

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::Row;
-
 use super::file::File;
 use super::referred::{FlushOfFile, Known, Place, Placed, Referred};
 use super::source::Table;
+use crate::Error;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
 use crate::rows::Image;
-use crate::{Error, open};
+use crate::tables::stored::{StoredBranch, StoredCall, StoredCounter, StoredCycles, StoredSymbol};
 
 /// Where a name stands, over how many bytes, and the name.
 pub(super) type NamedPlace = (u64, u64, String);
@@ -17,55 +16,48 @@ pub(super) type NamedPlace = (u64, u64, String);
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
         let only = self.rows_of(Table::Cycles);
-        let sql = format!(
-            "SELECT flush, process, subject, pc, caller, samples, weight
-             FROM cycles NOT INDEXED {only} ORDER BY rowid"
-        );
-        self.each(&sql, |file, row| {
-            let samples = file.word(row, 5)?;
-            let weight = file.word(row, 6)?;
-            let (image, place) = match file.place(referred, row, 0)? {
-                Placed::Nowhere => return Ok(()),
-                Placed::Elsewhere(image, cycles_per_unit) => {
+        self.rows(
+            &format!("{only} ORDER BY rowid"),
+            |file, _, row: StoredCycles| {
+                let (samples, weight) = (row.samples, row.weight);
+                let (image, place) = match file.place(referred, &row)? {
+                    Placed::Nowhere => return Ok(()),
+                    Placed::Elsewhere(image, cycles_per_unit) => {
+                        let cycles = weight as f64 * cycles_per_unit;
+                        file.builder.add_total(image, samples, cycles);
+                        return Ok(());
+                    }
+                    Placed::Here(place) => (file.builder.image_of(place.pc), place),
+                };
+                {
+                    let Place {
+                        process,
+                        subject,
+                        pc,
+                        other: caller,
+                        cycles_per_unit,
+                        flush_time: time,
+                    } = place;
                     let cycles = weight as f64 * cycles_per_unit;
                     file.builder.add_total(image, samples, cycles);
-                    return Ok(());
+                    let row = CyclesRow {
+                        process,
+                        subject,
+                        pc,
+                        caller,
+                        samples,
+                        cycles,
+                        time,
+                    };
+                    file.builder.add_cycles(row);
                 }
-                Placed::Here(place) => (file.builder.image_of(place.pc), place),
-            };
-            {
-                let Place {
-                    process,
-                    subject,
-                    pc,
-                    other: caller,
-                    cycles_per_unit,
-                    flush_time: time,
-                } = place;
-                let cycles = weight as f64 * cycles_per_unit;
-                file.builder.add_total(image, samples, cycles);
-                let row = CyclesRow {
-                    process,
-                    subject,
-                    pc,
-                    caller,
-                    samples,
-                    cycles,
-                    time,
-                };
-                file.builder.add_cycles(row);
-            }
-            Ok(())
-        })
-    }
-
-    fn has_weights(&self) -> Result<bool, Error> {
-        open::has_weights(self.conn).map_err(|e| Error::sqlite(self.path, e))
+                Ok(())
+            },
+        )
     }
 
     /// What branches or calls weigh; `None`: nobody has said it.
-    fn weight(&self, row: &Row<'_>, column: usize) -> Result<Option<f64>, Error> {
-        let weight: Option<f64> = self.get(row, column)?;
+    fn weight(&self, weight: Option<f64>) -> Result<Option<f64>, Error> {
         match weight {
             Some(weight) if !(0.0..f64::INFINITY).contains(&weight) => {
                 Err(self.corrupt(format!("a weight of {weight}")))
@@ -75,84 +67,73 @@ impl File<'_> {
     }
 
     pub(super) fn read_branches(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let weights = match self.has_weights()? {
-            true => "taken_weight, not_taken_weight, unknown_weight, squares",
-            false => "NULL, NULL, NULL, NULL",
-        };
         let only = self.rows_of(Table::Branches);
-        let sql = format!(
-            "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown, {weights}
-             FROM branch NOT INDEXED {only} ORDER BY rowid"
-        );
-        self.each(&sql, |file, row| {
-            let taken = file.word(row, 5)?;
-            let not_taken = file.word(row, 6)?;
-            let unknown = file.word(row, 7)?;
-            let mut weights = [taken, not_taken, unknown].map(|times| times as f64);
-            for (column, weight) in (8..).zip(&mut weights) {
-                *weight = file.weight(row, column)?.unwrap_or(*weight);
-            }
-            let squares = file.weight(row, 11)?;
-            if let Some(Place {
-                process,
-                subject,
-                pc,
-                ..
-            }) = file.place(referred, row, 0)?.here()
-            {
-                let row = BranchRow {
+        self.rows(
+            &format!("{only} ORDER BY rowid"),
+            |file, _, row: StoredBranch| {
+                let (taken, not_taken, unknown) = (row.taken, row.not_taken, row.unknown);
+                let mut weights = [taken, not_taken, unknown].map(|times| times as f64);
+                let said = [row.taken_weight, row.not_taken_weight, row.unknown_weight];
+                for (said, weight) in said.into_iter().zip(&mut weights) {
+                    *weight = file.weight(said)?.unwrap_or(*weight);
+                }
+                let squares = file.weight(row.squares)?;
+                if let Some(Place {
                     process,
                     subject,
                     pc,
-                    taken,
-                    not_taken,
-                    unknown,
-                    weights,
-                    squares,
-                };
-                file.builder.profile.branches.push(row);
-            }
-            Ok(())
-        })
+                    ..
+                }) = file.place(referred, &row)?.here()
+                {
+                    let row = BranchRow {
+                        process,
+                        subject,
+                        pc,
+                        taken,
+                        not_taken,
+                        unknown,
+                        weights,
+                        squares,
+                    };
+                    file.builder.profile.branches.push(row);
+                }
+                Ok(())
+            },
+        )
     }
 
     pub(super) fn read_calls(&mut self, referred: &mut Referred) -> Result<(), Error> {
-        let weights = match self.has_weights()? {
-            true => "weight, squares",
-            false => "NULL, NULL",
-        };
         let only = self.rows_of(Table::Calls);
-        let sql = format!(
-            "SELECT flush, process, subject, site, callee, calls, {weights}
-             FROM call NOT INDEXED {only} ORDER BY rowid"
-        );
-        self.each(&sql, |file, row| {
-            let calls = file.word(row, 5)?;
-            let weight = file.weight(row, 6)?.unwrap_or(calls as f64);
-            let squares = file.weight(row, 7)?;
-            // Who asks for a function asks who calls it as well.
-            let placed = file.place_if(referred, row, 0, |site, callee| site || callee)?;
-            if let Some(place) = placed.here() {
-                let Place {
-                    process,
-                    subject,
-                    pc: site,
-                    other: callee,
-                    ..
-                } = place;
-                let row = CallRow {
-                    process,
-                    subject,
-                    site,
-                    callee,
-                    calls,
-                    weight,
-                    squares,
-                };
-                file.builder.profile.calls.push(row);
-            }
-            Ok(())
-        })
+        self.rows(
+            &format!("{only} ORDER BY rowid"),
+            |file, _, row: StoredCall| {
+                let calls = row.calls;
+                let weight = file.weight(row.weight)?.unwrap_or(calls as f64);
+                let squares = file.weight(row.squares)?;
+                // Who asks for a function asks who calls it as well.
+                let placed = file.place_if(referred, &row, |site, callee| site || callee)?;
+                if let Some(place) = placed.here() {
+                    let Place {
+                        process,
+                        subject,
+                        pc: site,
+                        other: callee,
+                        ..
+                    } = place;
+                    let row = CallRow {
+                        process,
+                        subject,
+                        site,
+                        callee,
+                        calls,
+                        weight,
+                        squares,
+                    };
+                    file.builder.profile.calls.push(row);
+                }
+                Ok(())
+            },
+        )
     }
 
     pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
@@ -162,11 +143,14 @@ impl File<'_> {
             // How much an epoch collected is told by one of them.
             false => "WHERE kind = 'run' AND name = 'samples'",
         };
-        let sql = format!("SELECT flush, kind, name, value FROM counter NOT INDEXED {only}");
-        self.each(&sql, |file, row| {
-            let flush: i64 = file.get(row, 0)?;
-            let key = (file.text(row, 1)?, file.text(row, 2)?);
-            let value = file.word(row, 3)?;
+        self.rows(only, |file, _, row: StoredCounter| {
+            let StoredCounter {
+                flush,
+                kind,
+                name,
+                value,
+            } = row;
+            let key = (kind, name);
             let Some(FlushOfFile { epoch, taken, .. }) = referred.flushes.get(&flush) else {
                 return Err(file.dangling("flush", flush));
             };
@@ -213,13 +197,14 @@ impl File<'_> {
 
     /// The names of images that rows have referred to.
     pub(super) fn read_symbols(&mut self, referred: &Referred) -> Result<(), Error> {
-        let sql = "SELECT image, address, size, name FROM symbol NOT INDEXED";
         let mut symbols = Vec::new();
-        self.each(sql, |file, row| {
-            let image: i64 = file.get(row, 0)?;
-            let address = file.word(row, 1)?;
-            let size = file.word(row, 2)?;
-            let name = file.text(row, 3)?;
+        self.rows("", |file, _, row: StoredSymbol| {
+            let StoredSymbol {
+                image,
+                address,
+                size,
+                name,
+            } = row;
             let Some(Known { index, .. }) = referred.images.get(&image) else {
                 return Err(file.dangling("image", image));
             };
@@ -245,10 +230,8 @@ impl File<'_> {
             images.push(row);
             names.push(Vec::new());
         }
-        let sql = "SELECT image, address, size, name FROM symbol NOT INDEXED";
-        self.each(sql, |file, row| {
-            let image: i64 = file.get(row, 0)?;
-            let name = (file.word(row, 1)?, file.word(row, 2)?, file.text(row, 3)?);
+        self.rows("", |file, _, row: StoredSymbol| {
+            let (image, name) = (row.image, (row.address, row.size, row.name));
             let index = index_of.get(&image).copied();
             match index.and_then(|index| names.get_mut(index)) {
                 Some(names) => names.push(name),

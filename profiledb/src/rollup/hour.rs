@@ -15,8 +15,11 @@ use super::fold::{Seen, folded, short_lived};
 use super::period::Grain;
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{Kind, Place, decode_cycles};
-use crate::rows::Process;
-use crate::{Error, from_sql, log, open, to_sql};
+use crate::tables::stored::{
+    CHUNK, COUNTER, FLUSH, REGION, StoredChunk, StoredCounter, StoredFlush, StoredProcess,
+};
+use crate::tables::{self, Record};
+use crate::{Error, from_sql, log, open};
 
 /// How long after an hour it is rolled up, in nanoseconds: a flush that fails is tried again.
 const GRACE: i64 = 300_000_000_000;
@@ -88,7 +91,7 @@ impl Hour {
         let identity = Identity::of(path)?;
         let mut conn = connect(path)?;
         let failed = |e| Error::sqlite(path, e);
-        if !open::has_chunks(&conn).map_err(failed)? {
+        if !open::has(&conn, &CHUNK).map_err(failed)? {
             return Ok(Found::Nothing);
         }
         let Some((epoch, flushes)) = past_hour(path, &conn, now)? else {
@@ -124,14 +127,15 @@ impl Hour {
         let (target, time, is_new) = match begun {
             Ok((id, b, e)) => (id, (began.min(b), ended.max(e)), false),
             Err(rusqlite::Error::QueryReturnedNoRows) => {
-                transaction
-                    .execute(
-                        "INSERT INTO flush (epoch, started, ended, grain, replaced)
-                         VALUES (?1, ?2, ?3, ?4, 0)",
-                        params![epoch, began, ended, hour],
-                    )
-                    .map_err(failed)?;
-                (transaction.last_insert_rowid(), (began, ended), true)
+                let row = StoredFlush {
+                    epoch,
+                    started: began,
+                    ended,
+                    grain: hour,
+                    replaced: 0,
+                };
+                let id = tables::insert(&transaction, &row).map_err(failed)?;
+                (id, (began, ended), true)
             }
             Err(error) => return Err(failed(error)),
         };
@@ -192,14 +196,17 @@ impl Hour {
     ) -> Result<Bucket, Error> {
         let failed = |e| Error::sqlite(path, e);
         let mut sum = Bucket::new(MOST_VALUES);
-        let mut statement = conn
-            .prepare_cached("SELECT flush, kind, subject, data FROM chunk WHERE id = ?1")
-            .map_err(failed)?;
         for (id, _) in chunks {
-            let read = statement.query_row([id], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            });
-            let (flush, kind, subject, data): (i64, i64, i64, Vec<u8>) = read.map_err(failed)?;
+            let read = tables::get(conn, *id).map_err(failed)?;
+            let read: Option<StoredChunk<Vec<u8>>> = read;
+            let missing = || Error::corrupt(path, format!("chunk {id} is missing"));
+            let StoredChunk {
+                flush,
+                kind,
+                subject,
+                data,
+                ..
+            } = read.ok_or_else(missing)?;
             let bad = |what: &str| Error::corrupt(path, format!("chunk {id}: {what}"));
             let kind = Kind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
             let time = self.flushes.get(&flush).copied();
@@ -246,7 +253,8 @@ impl Hour {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(failed)?;
         for (image, bucket, rolled) in &written {
-            super::insert(&transaction, *image, *bucket, &rolled.chunks).map_err(failed)?;
+            super::insert(&transaction, *image, from_sql(*bucket), &rolled.chunks)
+                .map_err(failed)?;
         }
         super::count(
             &transaction,
@@ -285,12 +293,13 @@ impl Hour {
     fn end(&self, conn: &Connection) -> rusqlite::Result<()> {
         let mut sums: HashMap<(String, String), u64> = HashMap::new();
         for id in self.flushes.keys() {
-            let mut statement =
-                conn.prepare_cached("SELECT kind, name, value FROM counter WHERE flush = ?1")?;
+            let sql = format!("{} WHERE flush = ?1", COUNTER.select(open::version(conn)?));
+            let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query([id])?;
             while let Some(row) = rows.next()? {
-                let sum = sums.entry((row.get(0)?, row.get(1)?)).or_insert(0);
-                *sum = sum.saturating_add(from_sql(row.get(2)?));
+                let row = StoredCounter::read(row)?;
+                let sum = sums.entry((row.kind, row.name)).or_insert(0);
+                *sum = sum.saturating_add(row.value);
             }
             drop(rows);
             conn.prepare_cached("DELETE FROM counter WHERE flush = ?1")?
@@ -300,7 +309,7 @@ impl Hour {
         }
         super::add_counters(conn, self.target, &sums)?;
         // A file that an older program began may not have them yet.
-        if open::has_regions(conn)? {
+        if open::has(conn, &REGION)? {
             let mut delete = conn.prepare_cached("DELETE FROM region WHERE process = ?1")?;
             for process in self.folded.keys() {
                 delete.execute([process])?;
@@ -357,17 +366,20 @@ fn past_hour(path: &Path, conn: &Connection, now: i64) -> Result<Option<(i64, Fl
     for older in older {
         last_old = last_old.max(older.map_err(failed)?.unwrap_or(0));
     }
-    let mut statement = conn
-        .prepare(
-            "SELECT id, epoch, started, ended FROM flush WHERE grain = 0 AND id > ?1 ORDER BY id",
-        )
-        .map_err(failed)?;
+    let select = FLUSH.select(open::version(conn).map_err(failed)?);
+    let sql = format!("{select} WHERE grain = 0 AND id > ?1 ORDER BY id");
+    let mut statement = conn.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query([last_old]).map_err(failed)?;
     let mut first: Option<(i64, i64)> = None;
     let mut flushes = Flushes::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        let get = |column| row.get::<_, i64>(column).map_err(failed);
-        let (id, epoch, started, ended) = (get(0)?, get(1)?, get(2)?, get(3)?);
+        let id = row.get(0).map_err(failed)?;
+        let StoredFlush {
+            epoch,
+            started,
+            ended,
+            ..
+        } = StoredFlush::read(row).map_err(failed)?;
         let (_, until) = Grain::Hour.period(ended);
         if until.saturating_add(GRACE) > now {
             continue;
@@ -433,18 +445,10 @@ fn folds(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<(i64, 
         }
     }
     let mut processes = HashMap::new();
-    let sql = "SELECT pid, started, execs, comm FROM process WHERE id = ?1";
-    let mut statement = conn.prepare(sql).map_err(failed)?;
     for id in seen.keys() {
-        let process = statement.query_row([id], |row| {
-            Ok(Process {
-                pid: row.get(0)?,
-                started: from_sql(row.get(1)?),
-                execs: row.get(2)?,
-                comm: row.get(3)?,
-            })
-        });
-        processes.insert(*id, process.map_err(failed)?);
+        let process = tables::get::<StoredProcess>(conn, *id).map_err(failed)?;
+        let missing = || Error::corrupt(path, format!("process {id} is missing"));
+        processes.insert(*id, process.ok_or_else(missing)?.process());
     }
     let short = short_lived(&seen, &processes);
     let with_command = |id: i64| Some((id, processes.get(&id)?.comm.clone()));
@@ -453,20 +457,5 @@ fn folds(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<(i64, 
 
 /// The row of the process that stands for those of a command.
 fn fold(conn: &Connection, epoch: i64, comm: &str) -> rusqlite::Result<i64> {
-    let Process {
-        pid,
-        started,
-        execs,
-        comm,
-    } = folded(comm);
-    conn.execute(
-        "INSERT OR IGNORE INTO process (epoch, pid, started, execs, comm)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![epoch, pid, to_sql(started), execs, comm],
-    )?;
-    conn.query_row(
-        "SELECT id FROM process WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4",
-        params![epoch, pid, to_sql(started), execs],
-        |row| row.get(0),
-    )
+    tables::put(conn, &StoredProcess::new(epoch, folded(comm)))
 }

@@ -20,6 +20,8 @@ use super::period::Grain;
 use super::target::{Known, Mapped, Target};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{Kind, Place, decode_code, encode_code};
+use crate::tables;
+use crate::tables::stored::{StoredChunk, StoredCode, StoredJoined};
 use crate::{Directory, Error, from_sql, open};
 pub(super) use find::find;
 use spans::Spans;
@@ -186,16 +188,18 @@ impl Join {
                     continue;
                 };
                 let failed = |e| Error::sqlite(&input.path, e);
-                let mut statement = input
-                    .conn
-                    .prepare_cached("SELECT flush, kind, subject, data FROM chunk WHERE id = ?1")
-                    .map_err(failed)?;
-                let read = statement.query_row([id], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-                });
-                (input.path.clone(), read.map_err(failed)?)
+                let read = tables::get(&input.conn, id).map_err(failed)?;
+                (input.path.clone(), read)
             };
-            let (flush, kind, subject, data): (i64, i64, i64, Vec<u8>) = read;
+            let read: Option<StoredChunk<Vec<u8>>> = read;
+            let missing = || Error::corrupt(&path, format!("chunk {id} is missing"));
+            let StoredChunk {
+                flush,
+                kind,
+                subject,
+                data,
+                ..
+            } = read.ok_or_else(missing)?;
             let bad = |what: &str| Error::corrupt(&path, format!("chunk {id}: {what}"));
             let kind = Kind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
             let of = self.spans.of(index, flush);
@@ -242,7 +246,7 @@ impl Join {
             let rolled = sum.finish(from_sql(bucket), time, tau, &mut self.coins);
             self.spending.took(bytes, &rolled);
             if let Some(target) = &self.target {
-                let written = super::insert(&target.conn, image, bucket, &rolled.chunks);
+                let written = super::insert(&target.conn, image, from_sql(bucket), &rolled.chunks);
                 written.map_err(|e| target.failed(e))?;
             }
             self.spans.count(&rolled);
@@ -259,13 +263,10 @@ impl Join {
                 continue;
             };
             let failed = |e| Error::sqlite(&input.path, e);
-            let mut statement = input
-                .conn
-                .prepare_cached("SELECT data FROM code WHERE id = ?1")
-                .map_err(failed)?;
-            let data: Vec<u8> = statement
-                .query_row([id], |row| row.get(0))
-                .map_err(failed)?;
+            let code = tables::get(&input.conn, id).map_err(failed)?;
+            let code: Option<StoredCode<Vec<u8>>> = code;
+            let missing = || Error::corrupt(&input.path, format!("code {id} is missing"));
+            let data = code.ok_or_else(missing)?.data;
             let rows = decode_code(from_sql(bucket), &data)
                 .map_err(|bad| Error::corrupt(&input.path, format!("code {id}: {bad}")))?;
             for (address, bytes) in rows {
@@ -276,10 +277,12 @@ impl Join {
         let Some(target) = self.target.as_ref().filter(|_| !rows.is_empty()) else {
             return Ok(());
         };
-        let written = target.conn.execute(
-            "INSERT INTO code (image, bucket, data) VALUES (?1, ?2, ?3)",
-            rusqlite::params![image, bucket, encode_code(&rows)],
-        );
+        let row = StoredCode {
+            image,
+            bucket: from_sql(bucket),
+            data: encode_code(&rows),
+        };
+        let written = tables::insert(&target.conn, &row);
         written.map(drop).map_err(|e| target.failed(e))
     }
 
@@ -369,7 +372,8 @@ fn in_places<T: Ord + Clone>(mut rows: Vec<(i64, i64, T)>) -> Vec<Of<T>> {
 fn name_joined(conn: &Connection, others: &[PathBuf]) -> rusqlite::Result<()> {
     for path in others {
         if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
-            conn.execute("INSERT OR IGNORE INTO joined (name) VALUES (?1)", [name])?;
+            let name = name.to_owned();
+            tables::merge(conn, &StoredJoined { name })?;
         }
     }
     Ok(())

@@ -3,8 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::params;
-
 use super::Stop;
 use super::copy::Copy;
 use super::refer::ImageOfSource;
@@ -14,7 +12,8 @@ use crate::chunk::{
     encode_values, layers, relabelled,
 };
 use crate::rows::ImageKind;
-use crate::{from_sql, to_sql};
+use crate::tables::Later;
+use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
 
 /// A chunk of the source whose subject, image and flush are for this view.
 pub(super) struct Chunk {
@@ -41,7 +40,7 @@ impl Copy<'_> {
                         .iter()
                         .map(|row| row.samples)
                         .fold(0, u64::saturating_add);
-                    copy.count(chunk.flush, to_sql(samples));
+                    copy.count(chunk.flush, samples);
                     copy.put_chunks(&chunk, rows, encode_cycles)
                 }
                 Kind::Branches if kinds.branches => {
@@ -103,7 +102,7 @@ impl Copy<'_> {
             let samples = rows.map(|row| row.samples).fold(0, u64::saturating_add);
             if samples > 0 {
                 copy.put_flush(chunk.flush)?;
-                copy.count(chunk.flush, to_sql(samples));
+                copy.count(chunk.flush, samples);
             }
             Ok(())
         })
@@ -114,13 +113,18 @@ impl Copy<'_> {
         &mut self,
         mut take: impl FnMut(&mut Self, Chunk, &[u8]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let sql = "SELECT id, flush, kind, image, bucket, subject, data
-                   FROM chunk NOT INDEXED ORDER BY id";
-        self.each(sql, [], |copy, row| {
-            let (id, flush): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
-            let (image, subject): (i64, i64) = (copy.get(row, 3)?, copy.get(row, 5)?);
-            let bucket = from_sql(copy.get(row, 4)?);
-            let Some(kind) = Kind::of(copy.get(row, 2)?) else {
+        let sql = format!("{} NOT INDEXED ORDER BY id", CHUNK.select(self.version()?));
+        self.each(&sql, [], |copy, row| {
+            let (id, stored) = copy.record::<StoredChunk<Later>>(row)?;
+            let StoredChunk {
+                flush,
+                kind,
+                image,
+                bucket,
+                subject,
+                data: Later,
+            } = stored;
+            let Some(kind) = Kind::of(kind) else {
                 return Err(copy.bad_chunk(id, Bad("is of no known kind")));
             };
             let Some(of_source) = copy.images.get(&image) else {
@@ -150,7 +154,9 @@ impl Copy<'_> {
                     time: (when.started, when.ended),
                 },
             };
-            let data = row.get_ref(6).and_then(|data| Ok(data.as_blob()?));
+            let data = row
+                .get_ref(StoredChunk::<Later>::DATA)
+                .and_then(|data| Ok(data.as_blob()?));
             take(copy, chunk, data.map_err(|e| copy.failed(e))?)
         })
     }
@@ -274,14 +280,10 @@ impl Copy<'_> {
 
     fn parameter_names(&mut self) -> Result<HashMap<i64, String>, Stop> {
         let mut names = HashMap::new();
-        self.each(
-            "SELECT id, name FROM parameter NOT INDEXED",
-            [],
-            |copy, row| {
-                names.insert(copy.get(row, 0)?, copy.get(row, 1)?);
-                Ok(())
-            },
-        )?;
+        self.rows("", |_, id, row: StoredParameter| {
+            names.insert(id, row.name);
+            Ok(())
+        })?;
         Ok(names)
     }
 
@@ -307,24 +309,29 @@ impl Copy<'_> {
             return Err(self.dangling("image", chunk.image));
         };
         let image = image.put(self.view)?;
-        let bucket = to_sql(chunk.place.bucket);
-        self.view.add(
-            "INSERT INTO chunk (flush, kind, image, bucket, subject, data)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![flush, chunk.kind.number(), image, bucket, subject, data],
-        )
+        self.view.insert(&StoredChunk {
+            flush,
+            kind: chunk.kind.number(),
+            image,
+            bucket: chunk.place.bucket,
+            subject,
+            data,
+        })?;
+        Ok(())
     }
 
     /// The encodings of the instructions that chunks of the view have.
     pub(super) fn code(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT id, image, bucket, data FROM code NOT INDEXED ORDER BY id";
-        self.each(sql, [], |copy, row| {
-            let (id, image): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
-            let bucket = from_sql(copy.get(row, 2)?);
+        let sql = format!("{} NOT INDEXED ORDER BY id", CODE.select(self.version()?));
+        self.each(&sql, [], |copy, row| {
+            let (id, code) = copy.record::<StoredCode<Later>>(row)?;
+            let (image, bucket) = (code.image, code.bucket);
             let Some(shown) = copy.shown.get(&image) else {
                 return Ok(());
             };
-            let data = row.get_ref(3).and_then(|data| Ok(data.as_blob()?));
+            let data = row
+                .get_ref(StoredCode::<Later>::DATA)
+                .and_then(|data| Ok(data.as_blob()?));
             let rows = decode_code(bucket, data.map_err(|e| copy.failed(e))?);
             let mut rows = rows.map_err(|bad| copy.corrupt(format!("code {id}: {bad}")))?;
             rows.retain(|(address, _)| shown.contains(address));
@@ -334,10 +341,12 @@ impl Copy<'_> {
             let (false, Some(new)) = (rows.is_empty(), of_source.id) else {
                 return Ok(());
             };
-            copy.view.add(
-                "INSERT INTO code (image, bucket, data) VALUES (?1, ?2, ?3)",
-                params![new, to_sql(bucket), encode_code(&rows)],
-            )
+            copy.view.insert(&StoredCode {
+                image: new,
+                bucket,
+                data: encode_code(&rows),
+            })?;
+            Ok(())
         })
     }
 

@@ -4,14 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
-use rusqlite::types::{FromSql, Value};
-use rusqlite::{Connection, Params, Row, Rows, params};
+use rusqlite::{Connection, Params, Row, Rows};
 use selection::Selection;
 
-use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, PcRow, SubjectOfSource};
+use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, SubjectOfSource};
 use super::target::Target;
 use super::{Stop, Viewer};
-use crate::{Filter, from_sql, open, to_sql};
+use crate::tables::stored::{
+    CHUNK, CODE, REGION, SYMBOL, StoredBranch, StoredCall, StoredCounter, StoredCycles,
+    StoredHotlist, StoredPc, StoredSymbol, StoredTuple, TUPLE,
+};
+use crate::tables::{Counted, Record, References, Shown};
+use crate::{Filter, from_sql, open};
 
 /// One database on its way into the view.
 pub(super) struct Copy<'a> {
@@ -40,17 +44,14 @@ pub(super) struct Copy<'a> {
     /// Addresses of PCs that chunks of the view have, by the images of the source.
     pub(super) shown: HashMap<i64, HashSet<u64>>,
     /// PCs that were just read.
-    pub(super) read: [Option<(i64, PcRow)>; 2],
+    pub(super) read: [Option<(i64, StoredPc)>; 2],
 }
-
-/// The ids of what a row refers to: flush, process, subject, PC, and the PC of a caller or callee.
-type Place = (i64, i64, i64, i64, Option<i64>);
 
 /// The tuples of all lists, in the order of these.
 struct Tuples<'s> {
     rows: Rows<'s>,
-    /// One that was read already: its list, its other numbers, and what tells how sure it is.
-    next: Option<([i64; 6], [Value; 3])>,
+    /// One that was read already.
+    next: Option<StoredTuple>,
 }
 
 impl<'a> Copy<'a> {
@@ -104,7 +105,8 @@ impl<'a> Copy<'a> {
             return self.outline();
         }
         self.each("SELECT DISTINCT image FROM symbol", [], |copy, row| {
-            copy.with_names.insert(copy.get(row, 0)?);
+            copy.with_names
+                .insert(row.get(0).map_err(|e| copy.failed(e))?);
             Ok(())
         })?;
         let kinds = self.selection.kinds;
@@ -120,17 +122,17 @@ impl<'a> Copy<'a> {
         if kinds.calls {
             self.calls()?;
         }
-        let has_chunks = open::has_chunks(self.source).map_err(|e| self.failed(e))?;
-        if has_chunks {
+        let version = self.version()?;
+        if CHUNK.is_in(version) {
             self.chunks()?;
         }
-        if kinds.values && open::has_regions(self.source).map_err(|e| self.failed(e))? {
+        if kinds.values && REGION.is_in(version) {
             self.regions()?;
         }
         if kinds.counters {
             self.counters()?;
         }
-        if has_chunks {
+        if CODE.is_in(version) {
             self.code()?;
         }
         self.symbols()
@@ -142,141 +144,91 @@ impl<'a> Copy<'a> {
         for image in images {
             self.put_image(image)?;
         }
-        self.each(
-            "SELECT image, address, size, name FROM symbol",
-            [],
-            |copy, row| {
-                let image = copy.put_image(copy.get(row, 0)?)?;
-                let (address, size): (i64, i64) = (copy.get(row, 1)?, copy.get(row, 2)?);
-                let name: String = copy.get(row, 3)?;
-                copy.view.add(
-                "INSERT OR IGNORE INTO symbol (image, address, size, name) VALUES (?1, ?2, ?3, ?4)",
-                params![image, address, size, name],
-            )
-            },
-        )
+        self.rows("", |copy, _, row: StoredSymbol| {
+            let image = copy.put_image(row.image)?;
+            copy.view.merge(&StoredSymbol { image, ..row })
+        })
     }
 
-    /// What a row refers to whose first five columns say when, in which process, for whom and at
-    /// which PCs it was collected: as in the source, less what the viewer may not see. `None`:
-    /// it is not for this view.
+    /// What a row refers to: as in the source, less what the viewer may not see. `None`: it is not
+    /// for this view.
     fn judge(
         &mut self,
-        row: &Row<'_>,
+        row: &impl Counted,
         is_wanted: fn(PcOfSource, Option<PcOfSource>) -> bool,
-    ) -> Result<Option<Place>, Stop> {
-        let (flush, process): (i64, i64) = (self.get(row, 0)?, self.get(row, 1)?);
-        let (subject, pc): (i64, i64) = (self.get(row, 2)?, self.get(row, 3)?);
-        let other: Option<i64> = self.get(row, 4)?;
+    ) -> Result<Option<References>, Stop> {
+        let of = row.references();
         let processes = self.wanted_processes.as_ref();
-        if !self.subjects.contains_key(&subject)
-            || !self.flushes.contains_key(&flush)
-            || processes.is_some_and(|wanted| !wanted.contains(&process))
+        if !self.subjects.contains_key(&of.subject)
+            || !self.flushes.contains_key(&of.flush)
+            || processes.is_some_and(|wanted| !wanted.contains(&of.process))
         {
             return Ok(None);
         }
-        let at = self.pc(pc)?;
+        let at = self.pc(of.pc)?;
         let sees_kernel = self.viewer.is_privileged();
         if at.kernel && !sees_kernel {
             return Ok(None);
         }
-        let seen = other.map(|id| self.pc(id)).transpose()?;
+        let seen = of.other.map(|id| self.pc(id)).transpose()?;
         let seen = seen.filter(|other| sees_kernel || !other.kernel);
         if !is_wanted(at, seen) {
             return Ok(None);
         }
-        let shown = other.filter(|_| seen.is_some());
-        Ok(Some((flush, process, subject, pc, shown)))
+        let other = of.other.filter(|_| seen.is_some());
+        Ok(Some(References { other, ..of }))
     }
 
-    /// What a row refers to in the view, where it is put if it is not there yet. `None`: it is
-    /// not for this view.
-    fn place(
+    /// Has a row refer to what it does in the view, where that is put if it is not there yet.
+    /// Returns whether the row is for this view.
+    fn place<R: Counted>(
         &mut self,
-        row: &Row<'_>,
+        row: &mut R,
         is_wanted: fn(PcOfSource, Option<PcOfSource>) -> bool,
-    ) -> Result<Option<Place>, Stop> {
-        let Some((flush, process, subject, pc, other)) = self.judge(row, is_wanted)? else {
-            return Ok(None);
+    ) -> Result<bool, Stop> {
+        const { assert!(matches!(R::TABLE.shown, Shown::Tagged)) };
+        let Some(of) = self.judge(row, is_wanted)? else {
+            return Ok(false);
         };
-        Ok(Some((
-            self.put_flush(flush)?,
-            self.put_process(process, flush)?,
-            self.put_subject(subject)?,
-            self.put_pc(pc)?,
-            other.map(|id| self.put_pc(id)).transpose()?,
-        )))
+        row.refer(References {
+            flush: self.put_flush(of.flush)?,
+            process: self.put_process(of.process, of.flush)?,
+            subject: self.put_subject(of.subject)?,
+            pc: self.put_pc(of.pc)?,
+            other: of.other.map(|id| self.put_pc(id)).transpose()?,
+        });
+        Ok(true)
     }
 
     fn cycles(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT flush, process, subject, pc, caller, samples, weight
-                   FROM cycles NOT INDEXED ORDER BY rowid";
-        self.each(sql, [], |copy, row| {
+        self.rows("ORDER BY rowid", |copy, _, mut row: StoredCycles| {
+            let flush = row.flush;
             // Shares are of all of them, wherever they are.
-            let placed = copy.place(row, |at, _| at.of_wanted_image)?;
-            let Some((flush, process, subject, pc, other)) = placed else {
+            if !copy.place(&mut row, |at, _| at.of_wanted_image)? {
                 return Ok(());
-            };
-            let (samples, weight): (i64, i64) = (copy.get(row, 5)?, copy.get(row, 6)?);
-            copy.count(copy.get(row, 0)?, samples);
-            copy.view.add(
-                "INSERT INTO cycles (flush, process, subject, pc, caller, samples, weight)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![flush, process, subject, pc, other, samples, weight],
-            )
+            }
+            copy.count(flush, row.samples);
+            copy.view.add(&row)
         })
     }
 
     fn hotlists(&mut self) -> Result<(), Stop> {
-        let told = open::has_variance(self.source).map_err(|e| self.failed(e))?;
-        let (of_list, of_tuple) = match told {
-            true => (
-                "pairs_within, pairs_across, even",
-                "pairs_within, pairs_across, variance",
-            ),
-            false => ("NULL, NULL, NULL", "NULL, NULL, NULL"),
-        };
-        let sql = format!(
-            "SELECT flush, process, subject, pc, caller, id, parameter, reached, unknown,
-                    windows, capacity, by_weight, p, concise, sat_count, {of_list}
-             FROM hotlist NOT INDEXED ORDER BY id"
-        );
         // In the same order, so that one walk over the tuples is enough for all lists.
+        let select = TUPLE.select(self.version()?);
         let mut tuples = self
             .source
-            .prepare(&format!(
-                "SELECT hotlist, rank, value, counted, certain, first, {of_tuple}
-                 FROM tuple ORDER BY hotlist, rank"
-            ))
+            .prepare(&format!("{select} ORDER BY hotlist, rank"))
             .map_err(|e| self.failed(e))?;
         let mut tuples = Tuples {
             rows: tuples.query([]).map_err(|e| self.failed(e))?,
             next: None,
         };
-        self.each(&sql, [], |copy, row| {
-            let Some((flush, process, subject, pc, other)) = copy.place(row, |at, _| at.wanted)?
-            else {
+        self.rows("ORDER BY id", |copy, id, mut row: StoredHotlist| {
+            if !copy.place(&mut row, |at, _| at.wanted)? {
                 return Ok(());
-            };
-            let parameter: String = copy.get(row, 6)?;
-            let counts: [i64; 3] = [copy.get(row, 7)?, copy.get(row, 8)?, copy.get(row, 9)?];
-            let (capacity, by_weight): (i64, i64) = (copy.get(row, 10)?, copy.get(row, 11)?);
-            let p: f64 = copy.get(row, 12)?;
-            let (concise, sat_count): (i64, i64) = (copy.get(row, 13)?, copy.get(row, 14)?);
-            let pairs: [Option<i64>; 2] = [copy.get(row, 15)?, copy.get(row, 16)?];
-            let even: Option<f64> = copy.get(row, 17)?;
-            let new = copy.view.insert(
-                "INSERT INTO hotlist (flush, process, subject, pc, caller, parameter, reached,
-                                      unknown, windows, capacity, by_weight, p, concise,
-                                      sat_count, pairs_within, pairs_across, even)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-                         ?17)",
-                params![
-                    flush, process, subject, pc, other, parameter, counts[0], counts[1], counts[2],
-                    capacity, by_weight, p, concise, sat_count, pairs[0], pairs[1], even,
-                ],
-            )?;
-            copy.tuples(&mut tuples, copy.get(row, 5)?, new)
+            }
+            let new = copy.view.insert(&row)?;
+            copy.tuples(&mut tuples, id, new)
         })
     }
 
@@ -294,145 +246,87 @@ impl<'a> Copy<'a> {
                     None => return Ok(()),
                     Some(row) => {
                         self.view.look_at_limits()?;
-                        let mut columns = [0; 6];
-                        for (index, column) in columns.iter_mut().enumerate() {
-                            *column = self.get::<i64>(row, index)?;
-                        }
-                        let whole = |column| -> Result<Value, Stop> {
-                            self.get::<Option<i64>>(row, column).map(Value::from)
-                        };
-                        let variance: Option<f64> = self.get(row, 8)?;
-                        (columns, [whole(6)?, whole(7)?, variance.into()])
+                        StoredTuple::read(row).map_err(|e| self.failed(e))?
                     }
                 },
             };
-            let (columns, sure) = &tuple;
-            let &[list, rank, value, counted, certain, first] = columns;
-            if list > of_source {
+            if tuple.hotlist > of_source {
                 tuples.next = Some(tuple);
                 return Ok(());
             }
-            if list == of_source {
-                self.view.add(
-                    "INSERT INTO tuple (hotlist, rank, value, counted, certain, first,
-                                        pairs_within, pairs_across, variance)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                    params![
-                        hotlist, rank, value, counted, certain, first, sure[0], sure[1], sure[2],
-                    ],
-                )?;
+            if tuple.hotlist == of_source {
+                self.view.add(&StoredTuple { hotlist, ..tuple })?;
             }
         }
     }
 
     fn branches(&mut self) -> Result<(), Stop> {
-        let weights = match open::has_weights(self.source).map_err(|e| self.failed(e))? {
-            true => "taken_weight, not_taken_weight, unknown_weight, squares",
-            false => "NULL, NULL, NULL, NULL",
-        };
-        let sql = format!(
-            "SELECT flush, process, subject, pc, NULL, taken, not_taken, unknown, {weights}
-             FROM branch NOT INDEXED ORDER BY rowid"
-        );
-        self.each(&sql, [], |copy, row| {
-            let Some((flush, process, subject, pc, _)) = copy.place(row, |at, _| at.wanted)? else {
-                return Ok(());
-            };
-            let counts: [i64; 3] = [copy.get(row, 5)?, copy.get(row, 6)?, copy.get(row, 7)?];
-            let mut weights = [None::<f64>; 4];
-            for (column, weight) in (8..).zip(&mut weights) {
-                *weight = copy.get(row, column)?;
-            }
-            copy.view.add(
-                "INSERT INTO branch (flush, process, subject, pc, taken, not_taken, unknown,
-                                     taken_weight, not_taken_weight, unknown_weight, squares)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                params![
-                    flush, process, subject, pc, counts[0], counts[1], counts[2], weights[0],
-                    weights[1], weights[2], weights[3],
-                ],
-            )
-        })
+        self.rows(
+            "ORDER BY rowid",
+            |copy, _, mut row: StoredBranch| match copy.place(&mut row, |at, _| at.wanted)? {
+                true => copy.view.add(&row),
+                false => Ok(()),
+            },
+        )
     }
 
     fn calls(&mut self) -> Result<(), Stop> {
-        let weights = match open::has_weights(self.source).map_err(|e| self.failed(e))? {
-            true => "weight, squares",
-            false => "NULL, NULL",
-        };
-        let sql = format!(
-            "SELECT flush, process, subject, site, callee, calls, {weights}
-             FROM call NOT INDEXED ORDER BY rowid"
-        );
-        self.each(&sql, [], |copy, row| {
+        self.rows("ORDER BY rowid", |copy, _, mut row: StoredCall| {
             // Who asks for a function asks who calls it as well.
-            let placed = copy.place(row, |site, callee| {
+            let is_wanted = copy.place(&mut row, |site, callee| {
                 site.wanted || callee.is_some_and(|callee| callee.is_in_range)
             })?;
-            let Some((flush, process, subject, site, callee)) = placed else {
-                return Ok(());
-            };
-            let calls: i64 = copy.get(row, 5)?;
-            let weights: [Option<f64>; 2] = [copy.get(row, 6)?, copy.get(row, 7)?];
-            copy.view.add(
-                "INSERT INTO call (flush, process, subject, site, callee, calls, weight, squares)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    flush, process, subject, site, callee, calls, weights[0], weights[1]
-                ],
-            )
+            match is_wanted {
+                true => copy.view.add(&row),
+                false => Ok(()),
+            }
         })
     }
 
     /// Counts the interrupts that the view would show.
     fn count_samples(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT flush, process, subject, pc, NULL, samples FROM cycles NOT INDEXED";
-        self.each(sql, [], |copy, row| {
-            let (flush, samples): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 5)?);
-            if copy.judge(row, |at, _| at.of_wanted_image)?.is_some() {
-                copy.put_flush(flush)?;
-                copy.count(flush, samples);
+        self.rows("", |copy, _, row: StoredCycles| {
+            if copy.judge(&row, |at, _| at.of_wanted_image)?.is_some() {
+                copy.put_flush(row.flush)?;
+                copy.count(row.flush, row.samples);
             }
             Ok(())
         })?;
-        match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
+        match CHUNK.is_in(self.version()?) {
             true => self.count_packed(),
             false => Ok(()),
         }
     }
 
-    pub(super) fn count(&mut self, flush: i64, samples: i64) {
+    pub(super) fn count(&mut self, flush: i64, samples: u64) {
         if let Some(flush) = self.flushes.get_mut(&flush) {
-            flush.samples = flush.samples.saturating_add(from_sql(samples));
+            flush.samples = flush.samples.saturating_add(samples);
         }
     }
 
     fn counters(&mut self) -> Result<(), Stop> {
-        const INSERT: &str =
-            "INSERT INTO counter (flush, kind, name, value) VALUES (?1, ?2, ?3, ?4)";
         if !self.viewer.is_privileged() {
             if !self.selection.kinds.cycles {
                 self.count_samples()?;
             }
             for flush in self.flushes.values() {
                 if let Some(id) = flush.id {
-                    let samples = to_sql(flush.samples);
-                    self.view
-                        .add(INSERT, params![id, "run", "samples", samples])?;
+                    self.view.add(&StoredCounter {
+                        flush: id,
+                        kind: "run".to_owned(),
+                        name: "samples".to_owned(),
+                        value: flush.samples,
+                    })?;
                 }
             }
             return Ok(());
         }
-        let sql = "SELECT flush, kind, name, value FROM counter ORDER BY flush";
-        self.each(sql, [], |copy, row| {
-            let flush: i64 = copy.get(row, 0)?;
-            if !copy.flushes.contains_key(&flush) {
+        self.rows("ORDER BY flush", |copy, _, row: StoredCounter| {
+            if !copy.flushes.contains_key(&row.flush) {
                 return Ok(());
             }
-            let (kind, name): (String, String) = (copy.get(row, 1)?, copy.get(row, 2)?);
-            let value: i64 = copy.get(row, 3)?;
-            let flush = copy.put_flush(flush)?;
-            copy.view.add(INSERT, params![flush, kind, name, value])
+            let flush = copy.put_flush(row.flush)?;
+            copy.view.add(&StoredCounter { flush, ..row })
         })
     }
 
@@ -447,27 +341,21 @@ impl<'a> Copy<'a> {
             image.addresses.sort_unstable();
         }
         // By address as it is stored: of one image all are on the same side of 0.
-        let sql = "SELECT image, address, size, name,
-                          lead(address) OVER (PARTITION BY image ORDER BY address)
-                   FROM symbol";
-        self.each(sql, [], |copy, row| {
-            let image: i64 = copy.get(row, 0)?;
-            let (address, size): (i64, i64) = (copy.get(row, 1)?, copy.get(row, 2)?);
-            let name: String = copy.get(row, 3)?;
-            let next: Option<i64> = copy.get(row, 4)?;
-            let (start, size) = (from_sql(address), from_sql(size));
-            let end = match size {
+        let columns = "lead(address) OVER (PARTITION BY image ORDER BY address)";
+        let select = SYMBOL.select_with(self.version()?, columns);
+        self.each(&select, [], |copy, row| {
+            let (_, symbol) = copy.record::<StoredSymbol>(row)?;
+            let next = row.get(SYMBOL.columns.len() + 1);
+            let next: Option<i64> = next.map_err(|e| copy.failed(e))?;
+            let start = symbol.address;
+            let end = match symbol.size {
                 0 => next.map_or(u64::MAX, from_sql),
                 size => start.saturating_add(size),
             };
-            if let Some(image) = copy.image_with_code(image, start, end) {
-                copy.view.add(
-                    "INSERT OR IGNORE INTO symbol (image, address, size, name)
-                     VALUES (?1, ?2, ?3, ?4)",
-                    params![image, address, to_sql(size), name],
-                )?;
+            match copy.image_with_code(symbol.image, start, end) {
+                Some(image) => copy.view.merge(&StoredSymbol { image, ..symbol }),
+                None => Ok(()),
             }
-            Ok(())
         })
     }
 
@@ -496,8 +384,29 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// A column of the source.
-    pub(super) fn get<T: FromSql>(&self, row: &Row<'_>, column: usize) -> Result<T, Stop> {
-        row.get(column).map_err(|e| self.failed(e))
+    /// Gives the rows of a table of the source with their ids to `take`, one by one; `more` stands
+    /// behind the table in the statement.
+    pub(super) fn rows<R: Record>(
+        &mut self,
+        more: &str,
+        mut take: impl FnMut(&mut Self, i64, R) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        const { assert!(!matches!(R::TABLE.shown, Shown::Never)) };
+        let sql = format!("{} NOT INDEXED {more}", R::TABLE.select(self.version()?));
+        self.each(&sql, [], |copy, row| {
+            let (id, row) = copy.record(row)?;
+            take(copy, id, row)
+        })
+    }
+
+    /// A row of a statement that begins with [`Table::select`](crate::tables::Table::select).
+    pub(super) fn record<R: Record>(&self, row: &Row<'_>) -> Result<(i64, R), Stop> {
+        let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
+        read.map_err(|e| self.failed(e))
+    }
+
+    /// The version of the source's schema.
+    pub(super) fn version(&self) -> Result<i64, Stop> {
+        open::version(self.source).map_err(|e| self.failed(e))
     }
 }

@@ -4,19 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, Row, named_params, params, params_from_iter};
-
 use super::Stop;
 use super::copy::Copy;
 use super::target::{LastEpoch, Target};
 use crate::chunk::{Kind, bucket_of};
-use crate::rows::{Image, ImageKind, Subject};
-use crate::{Error, MAX_INSTRUCTION, from_sql, open};
-
-/// The settings that epochs have for those who may not know them: it tells a counter that is
-/// withheld from one that is 0.
-const WITHHELD: &str = r#"{"withheld":true}"#;
+use crate::rows::{Epoch, Image, ImageKind, Subject};
+use crate::tables::stored::{StoredFlush, StoredPc, StoredProcess};
+use crate::tables::{self, Record};
+use crate::{Error, MAX_INSTRUCTION};
 
 /// A flush of the source that was asked for.
 pub(super) struct FlushOfSource {
@@ -41,7 +36,6 @@ pub(super) struct SubjectOfSource {
 /// An image of the source.
 pub(super) struct ImageOfSource {
     pub(super) row: Image,
-    kind: String,
     /// Whether the filter takes it.
     pub(super) wanted: bool,
     /// All addresses are asked for, else those in the ranges.
@@ -57,7 +51,7 @@ impl ImageOfSource {
     pub(super) fn put(&mut self, view: &mut Target) -> Result<i64, Stop> {
         match self.id {
             Some(id) => Ok(id),
-            None => Ok(*self.id.insert(view.image(&self.row, &self.kind)?)),
+            None => Ok(*self.id.insert(view.image(&self.row)?)),
         }
     }
 
@@ -98,55 +92,40 @@ pub(super) struct PcOfSource {
     id: Option<i64>,
 }
 
-/// An instruction's image, address and encoding.
-pub(super) type PcRow = (i64, i64, Option<Vec<u8>>);
-
 impl Copy<'_> {
     /// Puts the epochs into the view, and notes which flushes are wanted.
     pub(super) fn epochs(&mut self) -> Result<(), Stop> {
         let filter = Rc::clone(&self.filter);
         let mut epochs = Vec::new();
         let mut last = None;
-        self.each(
-            "SELECT id, started, ended, host, kernel, iif(:all, command, ''), engine, clock, unit,
-                    cycles_per_unit, period, window,
-                    CASE WHEN :all THEN settings
-                         WHEN iif(json_valid(settings), json_extract(settings, '$.cut_short'), 0)
-                         THEN json_set(:withheld, '$.cut_short', json('true'))
-                         ELSE :withheld END
-             FROM epoch NOT INDEXED ORDER BY id",
-            named_params! { ":all": self.viewer.is_privileged(), ":withheld": WITHHELD },
-            |copy, row| {
-                let of_source: i64 = copy.get(row, 0)?;
-                let id = copy.view.epoch_id(of_source);
-                let mut columns = vec![Value::from(id)];
-                for column in 1..13 {
-                    columns.push(copy.get(row, column)?);
-                }
-                last = Some((of_source, id, columns.clone(), copy.get(row, 1)?));
-                if filter.takes_epoch(id) {
-                    epochs.push((of_source, id, columns));
-                }
-                Ok(())
-            },
-        )?;
+        self.rows("ORDER BY id", |copy, of_source, mut epoch: Epoch| {
+            if !copy.viewer.is_privileged() {
+                epoch.command.clear();
+                epoch.settings = epoch.settings.withheld();
+            }
+            let id = copy.view.epoch_id(of_source);
+            last = Some((of_source, id, epoch.clone()));
+            if filter.takes_epoch(id) {
+                epochs.push((of_source, id, epoch));
+            }
+            Ok(())
+        })?;
         let ids: HashMap<i64, i64> = epochs.iter().map(|(old, new, _)| (*old, *new)).collect();
         let saved = self.read_flushes(&ids)?;
-        if let Some((of_source, id, columns, started)) = last {
+        if let Some((of_source, id, epoch)) = last {
             self.view.last_epoch = Some(LastEpoch {
                 id,
                 is_there: false,
-                columns,
-                started,
+                epoch,
                 saved: saved.get(&of_source).copied(),
             });
         }
         let with_flushes: HashSet<i64> = self.flushes.values().map(|flush| flush.epoch).collect();
-        for (_, id, columns) in epochs {
+        for (_, id, epoch) in epochs {
             if filter.is_timed() && !with_flushes.contains(&id) {
                 continue;
             }
-            self.put_epoch(id, columns)?;
+            self.put_epoch(id, &epoch)?;
         }
         self.put_cut(&with_flushes)
     }
@@ -158,22 +137,19 @@ impl Copy<'_> {
             && with_flushes.contains(&epoch)
         {
             // What it was made of is nobody's matter who sees nothing of it.
-            self.view.insert(
-                "INSERT INTO flush (epoch, started, ended, grain, replaced)
-                 VALUES (?1, ?2, ?3, ?4, 1)",
-                params![epoch, started, ended, grain],
-            )?;
+            self.view.insert(&StoredFlush {
+                epoch,
+                started,
+                ended,
+                grain,
+                replaced: 1,
+            })?;
         }
         Ok(())
     }
 
-    fn put_epoch(&mut self, id: i64, columns: Vec<Value>) -> Result<(), Stop> {
-        self.view.insert(
-            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock,
-                                unit, cycles_per_unit, period, window, settings)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-            params_from_iter(columns),
-        )?;
+    fn put_epoch(&mut self, id: i64, epoch: &Epoch) -> Result<(), Stop> {
+        self.view.insert_as(id, epoch)?;
         if let Some(last) = self.view.last_epoch.as_mut().filter(|last| last.id == id) {
             last.is_there = true;
         }
@@ -183,9 +159,8 @@ impl Copy<'_> {
     /// Goes on with the last epoch of the sources before: with the flushes that these lack.
     pub(super) fn go_on(&mut self) -> Result<(), Stop> {
         let mut own = None;
-        self.each("SELECT id, started FROM epoch", [], |copy, row| {
-            let (id, started): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
-            own = Some((id, started));
+        self.rows("", |_, id, epoch: Epoch| {
+            own = Some((id, epoch.started));
             Ok(())
         })?;
         let last = self.view.last_epoch.as_ref();
@@ -193,20 +168,20 @@ impl Copy<'_> {
             return Ok(());
         };
         let (id, saved) = (last.id, last.saved);
-        if started != last.started || !self.filter.takes_epoch(id) {
+        if started != last.epoch.started || !self.filter.takes_epoch(id) {
             return Ok(());
         }
         self.read_flushes(&HashMap::from([(of_source, id)]))?;
         self.flushes
             .retain(|_, flush| saved.is_none_or(|saved| flush.started >= saved));
-        let columns = self
+        let epoch = self
             .view
             .last_epoch
             .as_ref()
             .filter(|last| !last.is_there)
-            .map(|last| last.columns.clone());
-        if let Some(columns) = columns.filter(|_| !self.flushes.is_empty()) {
-            self.put_epoch(id, columns)?;
+            .map(|last| last.epoch.clone());
+        if let Some(epoch) = epoch.filter(|_| !self.flushes.is_empty()) {
+            self.put_epoch(id, &epoch)?;
         }
         Ok(())
     }
@@ -216,18 +191,16 @@ impl Copy<'_> {
     fn read_flushes(&mut self, epochs: &HashMap<i64, i64>) -> Result<HashMap<i64, i64>, Stop> {
         let filter = Rc::clone(&self.filter);
         let mut saved: HashMap<i64, i64> = HashMap::new();
-        let grain = match open::has_chunks(self.source).map_err(|e| self.failed(e))? {
-            true => "grain, replaced",
-            false => "0, 1",
-        };
-        let sql =
-            format!("SELECT id, epoch, started, ended, {grain} FROM flush NOT INDEXED ORDER BY id");
-        self.each(&sql, [], |copy, row| {
-            let (id, epoch): (i64, i64) = (copy.get(row, 0)?, copy.get(row, 1)?);
-            let (started, ended): (i64, i64) = (copy.get(row, 2)?, copy.get(row, 3)?);
+        self.rows("ORDER BY id", |copy, id, flush: StoredFlush| {
+            let StoredFlush {
+                epoch,
+                started,
+                ended,
+                grain,
+                replaced,
+            } = flush;
             let last = saved.entry(epoch).or_insert(ended);
             *last = ended.max(*last);
-            let grain: i64 = copy.get(row, 4)?;
             if let Some(&epoch) = epochs.get(&epoch)
                 && filter.takes_time(ended)
             {
@@ -236,7 +209,7 @@ impl Copy<'_> {
                     started,
                     ended,
                     grain,
-                    replaced: copy.get(row, 5)?,
+                    replaced,
                     id: None,
                     samples: 0,
                 };
@@ -255,31 +228,16 @@ impl Copy<'_> {
     /// Notes the access tags whose rows go into the view.
     pub(super) fn read_subjects(&mut self) -> Result<(), Stop> {
         let filter = Rc::clone(&self.filter);
-        self.each(
-            "SELECT id, uid, gid, euid, egid, suid, dumpable, capable, kernel
-             FROM subject NOT INDEXED",
-            [],
-            |copy, row| {
-                let subject = Subject {
-                    uid: copy.get(row, 1)?,
-                    gid: copy.get(row, 2)?,
-                    euid: copy.get(row, 3)?,
-                    egid: copy.get(row, 4)?,
-                    suid: copy.get(row, 5)?,
-                    dumpable: copy.get(row, 6)?,
-                    capable: copy.get(row, 7)?,
-                    kernel: copy.get(row, 8)?,
+        self.rows("", |copy, id, subject: Subject| {
+            if copy.viewer.may_see(&subject) && filter.takes_subject(&subject) {
+                let row_of_source = SubjectOfSource {
+                    row: subject,
+                    id: None,
                 };
-                if copy.viewer.may_see(&subject) && filter.takes_subject(&subject) {
-                    let row_of_source = SubjectOfSource {
-                        row: subject,
-                        id: None,
-                    };
-                    copy.subjects.insert(copy.get(row, 0)?, row_of_source);
-                }
-                Ok(())
-            },
-        )
+                copy.subjects.insert(id, row_of_source);
+            }
+            Ok(())
+        })
     }
 
     /// Notes the processes asked for, if not all are.
@@ -288,37 +246,18 @@ impl Copy<'_> {
             return Ok(());
         }
         let mut wanted = HashSet::new();
-        self.each(
-            "SELECT id, pid FROM process NOT INDEXED",
-            [],
-            |copy, row| {
-                if copy.filter.takes_pid(copy.get(row, 1)?) {
-                    wanted.insert(copy.get(row, 0)?);
-                }
-                Ok(())
-            },
-        )?;
+        self.rows("", |copy, id, process: StoredProcess| {
+            if copy.filter.takes_pid(process.pid) {
+                wanted.insert(id);
+            }
+            Ok(())
+        })?;
         self.wanted_processes = Some(wanted);
         Ok(())
     }
 
     pub(super) fn read_images(&mut self) -> Result<(), Stop> {
-        let sql = "SELECT id, kind, path, build_id, identity FROM image NOT INDEXED";
-        self.each(sql, [], |copy, row| {
-            let id: i64 = copy.get(row, 0)?;
-            let kind: String = copy.get(row, 1)?;
-            let image = Image {
-                kind: match kind.as_str() {
-                    "file" => ImageKind::File,
-                    "vdso" => ImageKind::Vdso,
-                    "kernel" => ImageKind::Kernel,
-                    "anon" => ImageKind::Anon,
-                    _ => return Err(copy.corrupt(format!("image {id} is of no known kind"))),
-                },
-                path: copy.get(row, 2)?,
-                build_id: copy.get(row, 3)?,
-                identity: copy.get(row, 4)?,
-            };
+        self.rows("", |copy, id, image: Image| {
             let selection = copy.selection;
             let ranges: Vec<(u64, u64)> = selection
                 .ranges
@@ -330,7 +269,6 @@ impl Copy<'_> {
                 wanted: copy.filter.takes_image(&image),
                 all: selection.ranges.is_empty(),
                 row: image,
-                kind,
                 ranges,
                 id: None,
                 addresses: Vec::new(),
@@ -346,10 +284,10 @@ impl Copy<'_> {
             return Ok(*pc);
         }
         let row = self.pc_row(id)?;
-        let Some(image) = self.images.get(&row.0) else {
-            return Err(self.dangling("image", row.0));
+        let Some(image) = self.images.get(&row.image) else {
+            return Err(self.dangling("image", row.image));
         };
-        let address = from_sql(row.1);
+        let address = row.address;
         let is_in_range = image.is_in_range(address);
         let pc = PcOfSource {
             kernel: image.row.kind == ImageKind::Kernel,
@@ -365,21 +303,14 @@ impl Copy<'_> {
         Ok(pc)
     }
 
-    fn pc_row(&self, id: i64) -> Result<PcRow, Stop> {
-        let found = self
-            .source
-            .prepare_cached("SELECT image, address, bytes FROM pc WHERE id = ?1")
-            .and_then(|mut statement| {
-                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-                statement.query_row([id], row).optional()
-            });
-        match found.map_err(|e| self.failed(e))? {
-            Some((_, _, Some(bytes))) if !(1..=MAX_INSTRUCTION).contains(&Vec::len(&bytes)) => {
-                let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
-                Err(self.corrupt(detail))
+    fn pc_row(&self, id: i64) -> Result<StoredPc, Stop> {
+        let row: StoredPc = self.row(id)?;
+        let bytes = row.bytes.as_ref().map(Vec::len);
+        match bytes {
+            Some(bytes) if !(1..=MAX_INSTRUCTION).contains(&bytes) => {
+                Err(self.corrupt(format!("pc {id} is an instruction of {bytes} bytes")))
             }
-            Some(row) => Ok(row),
-            None => Err(self.dangling("pc", id)),
+            _ => Ok(row),
         }
     }
 
@@ -389,8 +320,13 @@ impl Copy<'_> {
         if let Some(id) = pc.id {
             return Ok(id);
         }
-        let is_it = |read: &&mut Option<(i64, PcRow)>| matches!(read, Some((of, _)) if *of == id);
-        let (of_source, address, bytes) = match self.read.iter_mut().find(is_it) {
+        let is_it =
+            |read: &&mut Option<(i64, StoredPc)>| matches!(read, Some((of, _)) if *of == id);
+        let StoredPc {
+            image: of_source,
+            address,
+            bytes,
+        } = match self.read.iter_mut().find(is_it) {
             Some(read) => match read.take() {
                 Some((_, row)) => row,
                 None => self.pc_row(id)?,
@@ -402,9 +338,13 @@ impl Copy<'_> {
             return Err(self.dangling("image", of_source));
         };
         if self.with_names.contains(&of_source) {
-            image.addresses.push(from_sql(address));
+            image.addresses.push(address);
         }
-        let new = self.view.pc(image_id, address, bytes.as_deref())?;
+        let new = self.view.pc(&StoredPc {
+            image: image_id,
+            address,
+            bytes,
+        })?;
         self.pcs.insert(
             id,
             PcOfSource {
@@ -431,17 +371,13 @@ impl Copy<'_> {
         if let Some(id) = flush.id {
             return Ok(id);
         }
-        let new = self.view.insert(
-            "INSERT INTO flush (epoch, started, ended, grain, replaced)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                flush.epoch,
-                flush.started,
-                flush.ended,
-                flush.grain,
-                flush.replaced
-            ],
-        )?;
+        let new = self.view.insert(&StoredFlush {
+            epoch: flush.epoch,
+            started: flush.started,
+            ended: flush.ended,
+            grain: flush.grain,
+            replaced: flush.replaced,
+        })?;
         flush.id = Some(new);
         Ok(new)
     }
@@ -462,39 +398,30 @@ impl Copy<'_> {
         if let Some(id) = self.processes.get(&id) {
             return Ok(*id);
         }
-        let found = self
-            .source
-            .prepare_cached("SELECT pid, started, execs, comm FROM process WHERE id = ?1")
-            .and_then(|mut statement| {
-                let row = |row: &Row<'_>| {
-                    let columns: (i64, i64, i64, String) =
-                        (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-                    Ok(columns)
-                };
-                statement.query_row([id], row).optional()
-            });
-        let Some((pid, started, execs, comm)) = found.map_err(|e| self.failed(e))? else {
-            return Err(self.dangling("process", id));
-        };
+        let mut row: StoredProcess = self.row(id)?;
         let Some(flush) = self.flushes.get(&flush) else {
             return Err(self.dangling("flush", flush));
         };
-        let key = (flush.epoch, pid, started, execs);
+        row.epoch = flush.epoch;
         // What the collector has saved may have the process already.
         let known = match self.is_newest {
-            true => self.view.process(key)?,
+            true => self.view.find(&row)?,
             false => None,
         };
         let new = match known {
             Some(id) => id,
-            None => self.view.insert(
-                "INSERT INTO process (epoch, pid, started, execs, comm)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![flush.epoch, pid, started, execs, comm],
-            )?,
+            None => self.view.insert(&row)?,
         };
         self.processes.insert(id, new);
         Ok(new)
+    }
+
+    /// The row of a table of the source that another refers to.
+    fn row<R: Record>(&self, id: i64) -> Result<R, Stop> {
+        match tables::get(self.source, id).map_err(|e| self.failed(e))? {
+            Some(row) => Ok(row),
+            None => Err(self.dangling(R::TABLE.name, id)),
+        }
     }
 
     pub(super) fn failed(&self, error: rusqlite::Error) -> Stop {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use rusqlite::types::Value;
-use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Params};
+use rusqlite::{CachedStatement, Connection, OpenFlags};
 
 use super::{Limits, Stop, ViewError};
-use crate::rows::{Image, ImageKind, Subject};
+use crate::rows::{Epoch, Image, ImageKind, Subject};
+use crate::tables::stored::{StoredParameter, StoredPc};
+use crate::tables::{self, Record};
 use crate::{Error, from_sql, open};
 
 /// The size of a page, in bytes; that of SQLite.
@@ -27,9 +28,7 @@ pub(super) struct LastEpoch {
     /// Its id in the view, and whether it is there.
     pub(super) id: i64,
     pub(super) is_there: bool,
-    /// Its columns behind the id.
-    pub(super) columns: Vec<Value>,
-    pub(super) started: i64,
+    pub(super) epoch: Epoch,
     /// The end of its last flush, whether that was asked for or not.
     pub(super) saved: Option<i64>,
 }
@@ -139,15 +138,12 @@ impl Target {
     }
 
     /// The id of an image, which other sources may have as well.
-    pub(super) fn image(&mut self, image: &Image, kind: &str) -> Result<i64, Stop> {
+    pub(super) fn image(&mut self, image: &Image) -> Result<i64, Stop> {
         let key = (image.kind, image.identity.clone(), image.path.clone());
         if let Some(id) = self.images.get(&key) {
             return Ok(*id);
         }
-        let id = self.insert(
-            "INSERT INTO image (kind, path, build_id, identity) VALUES (?1, ?2, ?3, ?4)",
-            (kind, &image.path, &image.build_id, &image.identity),
-        )?;
+        let id = self.insert(image)?;
         self.images.insert(key, id);
         Ok(id)
     }
@@ -157,32 +153,9 @@ impl Target {
         if let Some(id) = self.subjects.get(subject) {
             return Ok(*id);
         }
-        let Subject {
-            uid,
-            gid,
-            euid,
-            egid,
-            suid,
-            dumpable,
-            capable,
-            kernel,
-        } = *subject;
-        let id = self.insert(
-            "INSERT INTO subject (uid, gid, euid, egid, suid, dumpable, capable, kernel)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            (uid, gid, euid, egid, suid, dumpable, capable, kernel),
-        )?;
+        let id = self.insert(subject)?;
         self.subjects.insert(*subject, id);
         Ok(id)
-    }
-
-    /// The id of a process that is there, by its epoch, pid, start and execs.
-    pub(super) fn process(&mut self, key: (i64, i64, i64, i64)) -> Result<Option<i64>, Stop> {
-        let sql = "SELECT id FROM process
-                   WHERE epoch = ?1 AND pid = ?2 AND started = ?3 AND execs = ?4";
-        self.run(sql, |statement| {
-            statement.query_row(key, |row| row.get(0)).optional()
-        })
     }
 
     /// The id of a parameter, which other sources may have as well.
@@ -190,45 +163,48 @@ impl Target {
         if let Some(id) = self.parameters.get(name) {
             return Ok(*id);
         }
-        let id = self.insert("INSERT INTO parameter (name) VALUES (?1)", [name])?;
+        let id = self.insert(&StoredParameter {
+            name: name.to_owned(),
+        })?;
         self.parameters.insert(name.to_owned(), id);
         Ok(id)
     }
 
     /// The id of an instruction, which other sources may have as well.
-    pub(super) fn pc(
-        &mut self,
-        image: i64,
-        address: i64,
-        bytes: Option<&[u8]>,
-    ) -> Result<i64, Stop> {
-        let sql = "SELECT id FROM pc WHERE image = ?1 AND address = ?2";
-        let known = match self.has_others {
-            true => self.run(sql, |statement| {
-                statement
-                    .query_row((image, address), |row| row.get(0))
-                    .optional()
-            })?,
-            false => None,
-        };
-        match known {
-            Some(id) => Ok(id),
-            None => self.insert(
-                "INSERT INTO pc (image, address, bytes) VALUES (?1, ?2, ?3)",
-                (image, address, bytes),
-            ),
+    pub(super) fn pc(&mut self, pc: &StoredPc) -> Result<i64, Stop> {
+        match self.has_others {
+            true => self.with(|conn| tables::put(conn, pc)),
+            false => self.insert(pc),
         }
     }
 
+    /// The id of the row with the same key, if it is there.
+    pub(super) fn find(&self, row: &impl Record) -> Result<Option<i64>, Stop> {
+        self.with(|conn| tables::find(conn, row))
+    }
+
     /// Inserts a row and returns its id.
-    pub(super) fn insert(&mut self, sql: &str, values: impl Params) -> Result<i64, Stop> {
-        self.run(sql, |statement| statement.insert(values))
+    pub(super) fn insert(&mut self, row: &impl Record) -> Result<i64, Stop> {
+        self.with(|conn| tables::insert(conn, row))
+    }
+
+    /// Inserts a row under this id.
+    pub(super) fn insert_as(&mut self, id: i64, row: &impl Record) -> Result<(), Stop> {
+        self.with(|conn| tables::insert_as(conn, Some(id), row).map(drop))
     }
 
     /// Inserts a row of a table without ids.
-    pub(super) fn add(&mut self, sql: &str, values: impl Params) -> Result<(), Stop> {
-        self.run(sql, |statement| statement.execute(values))
-            .map(drop)
+    pub(super) fn add(&mut self, row: &impl Record) -> Result<(), Stop> {
+        self.with(|conn| tables::add(conn, row))
+    }
+
+    /// Inserts a row, or merges it with the one that is there.
+    pub(super) fn merge(&mut self, row: &impl Record) -> Result<(), Stop> {
+        self.with(|conn| tables::merge(conn, row))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Stop> {
+        work(&self.conn).map_err(|error| Stop::View(self.error(error)))
     }
 
     fn run<T>(

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use counters::Counter;
 use hotlist::Hotlist;
-use profiledb::{Epoch, Error, Filter, Flush, Image, ImageKind, Process, Profile, Subject, Writer};
+use profiledb::{
+    Epoch, EpochSettings, Error, Filter, Flush, Image, ImageKind, Process, Profile, Subject, Writer,
+};
 use rusqlite::Connection;
 
 /// An epoch of a nanosecond clock on a machine of 2.5 GHz.
@@ -21,7 +23,7 @@ pub(crate) fn epoch(command: &str) -> Epoch {
         cycles_per_unit: 2.5,
         period: 1_000_000,
         window: 16,
-        settings: "{}".to_owned(),
+        settings: EpochSettings::default(),
     }
 }
 

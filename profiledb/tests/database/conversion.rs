@@ -2,7 +2,7 @@
 
 use crate::common::{add_old_rows, epoch, fill, load, process, program, user};
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use profiledb::{Error, Filter, NewHotlist, Profile, Writer, convert, unpack};
+use profiledb::{Error, Filter, Mapped, NewHotlist, Profile, Region, Writer, convert, unpack};
 use rusqlite::Connection;
 use tempfile::tempdir;
 
@@ -35,6 +35,12 @@ fn mixed(path: &std::path::Path) -> Outcome {
         list: Estimates::from(&list()),
     };
     flush.hotlist(&row)?;
+    let heap = Region {
+        start: 0x5000,
+        end: 0x9000,
+        what: Mapped::Heap,
+    };
+    flush.region(row.process, row.subject, &heap)?;
     flush.commit()?;
     writer.close()?;
     add_old_rows(path, &list())
@@ -95,12 +101,13 @@ fn said(profile: &Profile) -> Vec<String> {
             .map(|counter| format!("{counter:?}")),
     );
     said.extend(profile.symbols.iter().map(|symbol| format!("{symbol:?}")));
+    said.extend(profile.regions.iter().map(|region| format!("{region:?}")));
     said.extend(profile.epochs.iter().map(|epoch| format!("{epoch:?}")));
     said.sort();
     said
 }
 
-/// A database says the same when it is written anew, in either way and twice; nothing of it lies in
+/// A database says the same, of what lay where in memory, too, when it is written anew, in either way and twice; nothing of it lies in
 /// the tables of the other layout.
 #[test]
 fn the_same_is_said() -> Outcome {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, ViewError, Viewer, write_view};
-use profiledb::{Error, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer};
+use profiledb::{
+    EpochSettings, Error, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer,
+};
 use selection::{Kinds, Range, Selection};
 use tempfile::tempdir;
 
@@ -235,11 +237,8 @@ fn strangers_see_nothing() -> Outcome {
     let (view, _, _) = view_of(&[source], Viewer::User(77), &Selection::default())?;
     assert_eq!(view.epochs.len(), 1);
     assert_eq!(
-        (
-            view.epochs[0].command.as_str(),
-            view.epochs[0].settings.as_str()
-        ),
-        ("", r#"{"withheld":true}"#)
+        (view.epochs[0].command.as_str(), &view.epochs[0].settings),
+        ("", &epoch("").settings.withheld())
     );
     assert!(view.images.is_empty() && view.subjects.is_empty() && view.processes.is_empty());
     assert!(view.cycles.is_empty() && view.counters.is_empty() && view.symbols.is_empty());
@@ -252,13 +251,16 @@ fn cut_short_is_no_secret() -> Outcome {
     let dir = tempdir()?;
     let source = dir.path().join("a.db");
     let mut dead = epoch("secret command line");
-    dead.settings = r#"{"seed":7,"cut_short":true}"#.to_owned();
+    dead.settings.seed = Some(7);
+    dead.settings.cut_short = true;
     Writer::create_epoch(&source, &dead)?.close()?;
     let (view, _, _) = view_of(&[source], Viewer::User(77), &Selection::default())?;
-    assert_eq!(
-        view.epochs[0].settings,
-        r#"{"withheld":true,"cut_short":true}"#
-    );
+    let shown = EpochSettings {
+        withheld: true,
+        cut_short: true,
+        ..EpochSettings::default()
+    };
+    assert_eq!(view.epochs[0].settings, shown);
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use counters::{Counter, Loss};
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{
-    Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, StackEnd, Subject,
-    Writer,
+    Directory, Epoch, EpochSettings, Filter, Image, ImageKind, NewHotlist, Process, Profile,
+    StackEnd, Subject, Writer,
 };
 
 /// A minute and a day, in nanoseconds.
@@ -160,7 +160,7 @@ fn epoch(started: i64) -> Epoch {
         cycles_per_unit: 2.5,
         period: 1_000_000,
         window: 256,
-        settings: "{}".to_owned(),
+        settings: EpochSettings::default(),
     }
 }
 

@@ -76,7 +76,7 @@ fn exact_at_every_moment() {
     assert_eq!(files(folder.path()).len(), 2, "{told:?}");
     let profile = load(folder.path());
     assert_eq!(profile.epochs.len(), 2);
-    assert!(profile.epochs[0].settings.contains("\"joined\":[1,2,"));
+    assert!(profile.epochs[0].settings.joined.starts_with(&[1, 2]));
 }
 
 /// Processes that lived for seconds are one of their command; a service is still itself, in the

@@ -59,7 +59,7 @@ pub(crate) fn epoch(started: i64, command: &str, engine: &str) -> Epoch {
         cycles_per_unit: 1.0,
         period: 100_000,
         window: 16,
-        settings: "{}".into(),
+        settings: profiledb::EpochSettings::default(),
     }
 }
 

@@ -65,7 +65,7 @@ impl Program {
             cycles_per_unit: 1.0,
             period: 1_000_000,
             window: 256,
-            settings: "{}".into(),
+            settings: profiledb::EpochSettings::default(),
         };
         let database = self.path("vcpi.db");
         let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");

@@ -136,7 +136,7 @@ fn epoch(started: i64) -> Epoch {
         cycles_per_unit: 2.5,
         period: 10_000_000,
         window: 256,
-        settings: "{}".to_owned(),
+        settings: profiledb::EpochSettings::default(),
     }
 }
 

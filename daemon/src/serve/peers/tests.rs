@@ -72,7 +72,7 @@ fn database(path: &Path) {
         cycles_per_unit: 1.0,
         period: 1,
         window: 16,
-        settings: "{}".to_owned(),
+        settings: profiledb::EpochSettings::default(),
     };
     let mut writer = Writer::create_epoch(path, &epoch).expect("creates");
     let mut flush = writer.begin(0, 1).expect("begins");

@@ -9,6 +9,7 @@ use super::Join;
 use crate::directory::EpochFile;
 use crate::rollup::Limits;
 use crate::rollup::period::Grain;
+use crate::tables::stored::CHUNK;
 use crate::{Directory, Error, open};
 
 /// How long after a period its files are joined, in nanoseconds: hours come before days.
@@ -98,7 +99,7 @@ fn look(path: &Path) -> Result<Option<Closed>, Error> {
     }
     let conn = open::for_reading(path)?;
     let failed = |e| Error::sqlite(path, e);
-    if !open::has_chunks(&conn).map_err(failed)? || is_open(&conn).map_err(failed)? {
+    if !open::has(&conn, &CHUNK).map_err(failed)? || is_open(&conn).map_err(failed)? {
         return Ok(None);
     }
     let sql = "SELECT min(grain), max(grain), max(ended), count(*) FROM flush HAVING count(*) > 0";

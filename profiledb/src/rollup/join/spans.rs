@@ -3,30 +3,22 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, named_params, params};
+use rusqlite::Connection;
 
 use super::Times;
 use crate::rollup::bucket::Rolled;
 use crate::rollup::period::Grain;
-use crate::{Error, from_sql};
-
-/// What must be the same for epochs to be one: what their numbers mean.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Likeness {
-    texts: [String; 6],
-    cycles_per_unit: u64,
-    numbers: [i64; 2],
-}
+use crate::rows::Epoch;
+use crate::tables::stored::{COUNTER, EPOCH, FLUSH, StoredCounter, StoredFlush};
+use crate::tables::{self, Record};
+use crate::{Error, open};
 
 /// An epoch of the new file.
-struct Epoch {
-    likeness: Likeness,
+struct Joined {
+    /// Its settings are those of the last that it is made of.
+    epoch: Epoch,
     /// Ids of those that it is made of, in their order.
     ids: Vec<i64>,
-    started: i64,
-    ended: i64,
-    cycles_per_unit: f64,
-    settings: String,
     is_cut_short: bool,
 }
 
@@ -43,7 +35,7 @@ struct Span {
 /// All of them.
 #[derive(Default)]
 pub(super) struct Spans {
-    list: Vec<Epoch>,
+    list: Vec<Joined>,
     spans: Vec<Span>,
     /// By input and flush: the span, and the flush's own time.
     of: HashMap<(usize, i64), (usize, (i64, i64))>,
@@ -66,19 +58,14 @@ impl Spans {
         let failed = |e| Error::sqlite(path, e);
         self.seconds = grain.seconds();
         let mut places = HashMap::new();
-        let mut statement = conn
-            .prepare(
-                "SELECT id, host, kernel, command, engine, clock, unit, cycles_per_unit, period,
-                        window, started, coalesce(ended, started), settings,
-                        coalesce(iif(json_valid(settings), settings ->> '$.cut_short', 0), 0)
-                 FROM epoch ORDER BY id",
-            )
-            .map_err(failed)?;
+        let version = open::version(conn).map_err(failed)?;
+        let sql = format!("{} ORDER BY id", EPOCH.select(version));
+        let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let epoch = epoch(row).map_err(failed)?;
-            let id = epoch.ids.first().copied().unwrap_or_default();
-            let place = self.list.iter().position(|e| e.likeness == epoch.likeness);
+            let id: i64 = row.get(0).map_err(failed)?;
+            let epoch = Joined::of(id, Epoch::read(row).map_err(failed)?);
+            let place = self.list.iter().position(|known| known.is_like(&epoch));
             let place = match place {
                 Some(place) => {
                     if let Some(known) = self.list.get_mut(place) {
@@ -93,18 +80,18 @@ impl Spans {
             };
             places.insert(id, place);
         }
-        let mut statement = conn
-            .prepare("SELECT id, epoch, started, ended, replaced FROM flush ORDER BY id")
-            .map_err(failed)?;
+        let sql = format!("{} ORDER BY id", FLUSH.select(version));
+        let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let get = |column| row.get::<_, i64>(column).map_err(failed);
-            let (id, epoch, time) = (get(0)?, get(1)?, (get(2)?, get(3)?));
+            let id: i64 = row.get(0).map_err(failed)?;
+            let flush = StoredFlush::read(row).map_err(failed)?;
+            let (epoch, time) = (flush.epoch, (flush.started, flush.ended));
             let Some(&epoch) = places.get(&epoch) else {
                 let what = format!("a row refers to epoch {epoch}, which is missing");
                 return Err(Error::corrupt(path, what));
             };
-            let span = self.span(epoch, grain, time, get(4)?);
+            let span = self.span(epoch, grain, time, flush.replaced);
             self.of.insert((index, id), (span, time));
         }
         self.read_counters(index, path, conn)
@@ -132,14 +119,17 @@ impl Spans {
 
     fn read_counters(&mut self, index: usize, path: &Path, conn: &Connection) -> Result<(), Error> {
         let failed = |e| Error::sqlite(path, e);
-        let mut statement = conn
-            .prepare("SELECT flush, kind, name, value FROM counter")
-            .map_err(failed)?;
+        let version = open::version(conn).map_err(failed)?;
+        let mut statement = conn.prepare(&COUNTER.select(version)).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let flush: i64 = row.get(0).map_err(failed)?;
-            let key = (row.get(1).map_err(failed)?, row.get(2).map_err(failed)?);
-            let value = from_sql(row.get(3).map_err(failed)?);
+            let StoredCounter {
+                flush,
+                kind,
+                name,
+                value,
+            } = StoredCounter::read(row).map_err(failed)?;
+            let key = (kind, name);
             let of = self.of.get(&(index, flush));
             let Some(span) = of.and_then(|(span, _)| self.spans.get_mut(*span)) else {
                 let what = format!("a row refers to flush {flush}, which is missing");
@@ -159,18 +149,14 @@ impl Spans {
         }
         for span in &self.spans {
             let epoch = rows.get(span.epoch).copied().unwrap_or_default();
-            conn.execute(
-                "INSERT INTO flush (id, epoch, started, ended, grain, replaced)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![
-                    span.id,
-                    epoch,
-                    span.time.0,
-                    span.time.1,
-                    self.seconds,
-                    span.replaced
-                ],
-            )?;
+            let flush = StoredFlush {
+                epoch,
+                started: span.time.0,
+                ended: span.time.1,
+                grain: self.seconds,
+                replaced: span.replaced,
+            };
+            tables::insert_as(conn, Some(span.id), &flush)?;
             self.epochs.insert(span.id, epoch);
             self.times.insert(span.id, span.time);
         }
@@ -229,73 +215,40 @@ impl Spans {
     }
 }
 
-fn epoch(row: &rusqlite::Row<'_>) -> rusqlite::Result<Epoch> {
-    let cycles_per_unit: f64 = row.get(7)?;
-    let mut texts = <[String; 6]>::default();
-    for (column, text) in (1..).zip(&mut texts) {
-        *text = row.get(column)?;
+impl Joined {
+    fn of(id: i64, mut epoch: Epoch) -> Joined {
+        epoch.ended = epoch.ended.or(Some(epoch.started));
+        Joined {
+            is_cut_short: epoch.is_cut_short(),
+            epoch,
+            ids: vec![id],
+        }
     }
-    Ok(Epoch {
-        likeness: Likeness {
-            texts,
-            cycles_per_unit: cycles_per_unit.to_bits(),
-            numbers: [row.get(8)?, row.get(9)?],
-        },
-        ids: vec![row.get(0)?],
-        started: row.get(10)?,
-        ended: row.get(11)?,
-        cycles_per_unit,
-        settings: row.get(12)?,
-        is_cut_short: row.get(13)?,
-    })
-}
 
-impl Epoch {
-    fn join(&mut self, other: Epoch) {
+    /// Whether both are to be one: their numbers mean the same.
+    fn is_like(&self, other: &Joined) -> bool {
+        self.epoch.key() == other.epoch.key()
+    }
+
+    fn join(&mut self, other: Joined) {
         self.ids.extend(other.ids);
-        self.started = self.started.min(other.started);
-        self.ended = self.ended.max(other.ended);
-        self.settings = other.settings;
+        self.epoch.started = self.epoch.started.min(other.epoch.started);
+        self.epoch.ended = self.epoch.ended.max(other.epoch.ended);
+        self.epoch.settings = other.epoch.settings;
         self.is_cut_short |= other.is_cut_short;
     }
 
-    /// Its row. It has the id of the last that it is made of, and names all of them.
+    /// Its row. It has the id of the last that it is made of, unless another has it, and names all
+    /// of them.
     fn write(&self, conn: &Connection) -> rusqlite::Result<i64> {
-        let Likeness { texts, numbers, .. } = &self.likeness;
-        let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
-        conn.execute(
-            "INSERT INTO epoch (id, started, ended, host, kernel, command, engine, clock, unit,
-                                cycles_per_unit, period, window, settings)
-             VALUES (iif(EXISTS (SELECT 1 FROM epoch WHERE id = :id), NULL, :id),
-                     :started, :ended, :host, :kernel, :command, :engine, :clock, :unit,
-                     :cycles_per_unit, :period, :window,
-                     iif(json_valid(:settings),
-                         json_set(:settings, '$.joined', json(:ids)), :settings))",
-            named_params! {
-                ":id": self.ids.last(),
-                ":started": self.started,
-                ":ended": self.ended,
-                ":host": texts[0],
-                ":kernel": texts[1],
-                ":command": texts[2],
-                ":engine": texts[3],
-                ":clock": texts[4],
-                ":unit": texts[5],
-                ":cycles_per_unit": self.cycles_per_unit,
-                ":period": numbers[0],
-                ":window": numbers[1],
-                ":settings": self.settings,
-                ":ids": format!("[{}]", ids.join(",")),
-            },
-        )?;
-        let row = conn.last_insert_rowid();
-        if self.is_cut_short {
-            conn.execute(
-                "UPDATE epoch SET settings = iif(json_valid(settings),
-                     json_set(settings, '$.cut_short', json('true')), settings) WHERE id = ?1",
-                [row],
-            )?;
-        }
-        Ok(row)
+        let mut epoch = self.epoch.clone();
+        epoch.settings.joined.clone_from(&self.ids);
+        epoch.settings.cut_short = self.is_cut_short;
+        let last = self.ids.last().copied();
+        let is_taken = match last {
+            Some(id) => tables::get::<Epoch>(conn, id)?.is_some(),
+            None => true,
+        };
+        tables::insert_as(conn, last.filter(|_| !is_taken), &epoch)
     }
 }
