@@ -7,9 +7,11 @@ mod values;
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::Instruction;
 use profiledb::{Profile, bare_parameter};
 
 use crate::args::Common;
+use crate::code::decode_in;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
@@ -104,6 +106,19 @@ enum Callers {
     Apart,
     /// They are not, and those are left out whose call site is not known.
     Known,
+}
+
+impl View<'_> {
+    /// The instruction at a PC of the profile, in the mode that it ran in; `None`: nobody has its
+    /// bytes.
+    pub(crate) fn instruction(&self, pc: usize) -> Option<Instruction> {
+        let pc = self.profile.pcs.get(pc)?;
+        let bytes = match pc.bytes.as_deref() {
+            Some(bytes) => bytes,
+            None => self.symbols.elf(pc.image)?.few_bytes(pc.address)?,
+        };
+        decode_in(self.symbols.mode(pc.image), bytes, pc.address)
+    }
 }
 
 impl<'p> View<'p> {

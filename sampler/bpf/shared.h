@@ -44,6 +44,9 @@ enum shared_limits {
 	ROW_OF_START_BIT = 63,
 	/* A bit of a frame that is turned over if the frame pointer led to it. */
 	GUESSED_FRAME_BIT = 63,
+	/* The periods of breakpoints, and of copies of stacks, which no clock has. */
+	BREAKPOINT_PERIOD = 1,
+	STACK_COPY_PERIOD = 2,
 };
 
 struct process_key {
@@ -369,10 +372,6 @@ _Static_assert(COUNT_WAYS_END - COUNT_WAYS == WAY_END - WAY_GOES_ON, "ends of wa
 struct counters {
 	u64 of[COUNTERS];
 };
-
-/* The periods of breakpoints, and of copies of stacks, which no clock has. */
-#define BREAKPOINT_PERIOD 1
-#define STACK_COPY_PERIOD 2
 
 /* The head of a copy of a stack, which lies in the buffer before the sample that it is of: `bytes`
  * from the stack pointer on follow. */

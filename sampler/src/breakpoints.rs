@@ -30,13 +30,13 @@ pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
 use crate::bpf::Signals;
+use crate::bpf::abi::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
 use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
 
-/// The period of the records that the handler makes at an entry, `BREAKPOINT_PERIOD` of
-/// `bpf/shared.h`: no clock has it.
-pub(crate) const PERIOD: u64 = 1;
+/// The period of the records that the handler makes at an entry: no clock has it.
+pub(crate) const PERIOD: u64 = BREAKPOINT_PERIOD as u64;
 
 /// Pages of the ring that both breakpoints write to: room for their few hits.
 const PAGES: u32 = 8;

@@ -1,9 +1,8 @@
 //! What reports on accesses to memory share.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Mnemonic;
 use serde::Serialize;
 
-use crate::code::decode;
 use crate::names::Names;
 use crate::view::{Heat, View};
 
@@ -38,20 +37,10 @@ impl Place {
     }
 }
 
-/// The instruction at a PC, if its bytes are known.
-pub(crate) fn instruction(view: &View<'_>, index: usize) -> Option<Instruction> {
-    let pc = view.profile.pcs.get(index)?;
-    let bytes = match pc.bytes.as_deref() {
-        Some(bytes) => bytes,
-        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
-    };
-    decode(bytes, pc.address)
-}
-
 /// Whether an instruction keeps addresses to return to, or registers, on the stack.
 pub(super) fn is_of_stack(view: &View<'_>, index: usize) -> bool {
     use Mnemonic as M;
-    instruction(view, index).is_some_and(|instruction| {
+    view.instruction(index).is_some_and(|instruction| {
         matches!(
             instruction.mnemonic(),
             M::Call | M::Ret | M::Push | M::Pop | M::Leave | M::Enter | M::Pushfq | M::Popfq
@@ -62,7 +51,7 @@ pub(super) fn is_of_stack(view: &View<'_>, index: usize) -> bool {
 /// The time at an instruction and at the one behind it, which waits for what it loads.
 pub(super) fn heat_around(view: &View<'_>, index: usize) -> Heat {
     let mut heat = view.heat.get(index).copied().unwrap_or_default();
-    let behind = instruction(view, index).and_then(|instruction| {
+    let behind = view.instruction(index).and_then(|instruction| {
         let function = view.symbols.function_of(index)?;
         view.pc_in(function, instruction.next_ip())
     });

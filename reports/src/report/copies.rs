@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::{JsonShare, json_shares, nothing, shares_with};
 use crate::args::OneFunction;
-use crate::code::{decode, direct_target};
+use crate::code::direct_target;
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
@@ -321,11 +321,7 @@ fn stub_at(view: &View<'_>, site: usize) -> Option<String> {
     if let Some((_, _, name)) = elf.plt(pc.address) {
         return Some(name.to_owned());
     }
-    let bytes = match pc.bytes.as_deref() {
-        Some(bytes) => bytes,
-        None => elf.few_bytes(pc.address)?,
-    };
-    let target = direct_target(&decode(bytes, pc.address)?)?;
+    let target = direct_target(&view.instruction(site)?)?;
     let (_, _, name) = elf.plt(target)?;
     Some(name.to_owned())
 }

@@ -13,7 +13,7 @@ use profiledb::ImageKind;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
-use super::access::{Place, heat_around, instruction};
+use super::access::{Place, heat_around};
 use super::syscalls::FUTEX;
 use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
@@ -175,7 +175,7 @@ impl Query for Locks {
 
 /// Whether an instruction locks what it changes.
 fn locks(view: &View<'_>, pc: usize) -> bool {
-    instruction(view, pc).is_some_and(|instruction| {
+    view.instruction(pc).is_some_and(|instruction| {
         let in_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
         let exchanges = instruction.mnemonic() == Mnemonic::Xchg && in_memory;
         instruction.has_lock_prefix() || exchanges
@@ -249,7 +249,9 @@ fn instructions(view: &View<'_>) -> Vec<Row> {
 /// The place of its own image that an instruction names: its address varies with where the image
 /// is alone, and is not recorded.
 fn named(view: &View<'_>, pc: usize) -> Option<String> {
-    let instruction = instruction(view, pc).filter(Instruction::is_ip_rel_memory_operand)?;
+    let instruction = view
+        .instruction(pc)
+        .filter(Instruction::is_ip_rel_memory_operand)?;
     let image = view.profile.pcs.get(pc)?.image;
     let address = instruction.ip_rel_memory_address();
     let name = Data::of(&view.symbols, image).at(address);

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{JSON_VALUES, nothing, seen};
 use crate::args::OneFunction;
-use crate::code::{decode, is_indirect};
+use crate::code::is_indirect;
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
@@ -237,12 +237,7 @@ fn row(
 
 /// What an indirect transfer is; `None` for other instructions and unread ones.
 pub(super) fn kind(view: &View<'_>, index: usize) -> Option<&'static str> {
-    let pc = view.profile.pcs.get(index)?;
-    let bytes = match pc.bytes.as_deref() {
-        Some(bytes) => bytes,
-        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
-    };
-    let instruction = decode(bytes, pc.address).filter(is_indirect)?;
+    let instruction = view.instruction(index).filter(is_indirect)?;
     match instruction.flow_control() {
         FlowControl::IndirectCall => Some("call"),
         _ => Some("jump"),

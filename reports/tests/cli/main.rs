@@ -12,6 +12,7 @@ mod filters;
 mod functions;
 mod inputs;
 mod manners;
+mod modes;
 mod paths;
 mod pointers;
 

@@ -17,7 +17,7 @@ use crate::{
 /// Bytes before the tail.
 const HEAD: usize = size_of::<Head>();
 /// What a copy of a stack has in place of a sample's period.
-const COPY_PERIOD: u64 = 2;
+const COPY_PERIOD: u64 = abi::STACK_COPY_PERIOD as u64;
 /// Bytes of a set of registers.
 const REGISTER_BYTES: usize = 8 * abi::REGISTER_WORDS as usize;
 

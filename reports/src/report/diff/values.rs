@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::pairs::{self, Families, Key};
 use super::statistics::{Known, by_intervals};
 use super::{Row, chance, significant};
-use crate::code::{Disassembler, Mode, Spacing, decode_in};
+use crate::code::{Disassembler, Mode, Spacing};
 use crate::render::{percent, rounded};
 use crate::report::{JsonShare, json_shares, list, shares_text};
 use crate::symbols::FunctionId;
@@ -272,7 +272,10 @@ fn is_address(parameter: &str) -> bool {
 /// the copy shows its lower half. What made them is compared where it did.
 fn is_half_of_a_copy(view: &View<'_>, values: &Values) -> bool {
     let is_destination = matches!(values.parameter.parse(), Ok(Parameter::Dest(_)));
-    is_destination && instruction(view, values.pc).is_some_and(|instruction| is_half(&instruction))
+    is_destination
+        && view
+            .instruction(values.pc)
+            .is_some_and(|instruction| is_half(&instruction))
 }
 
 fn is_half(instruction: &Instruction) -> bool {
@@ -356,19 +359,9 @@ fn mode(view: &View<'_>, pc: usize) -> Mode {
     pc.map_or(Mode::Long, |pc| view.symbols.mode(pc.image))
 }
 
-/// The instruction at a PC.
-fn instruction(view: &View<'_>, pc: usize) -> Option<Instruction> {
-    let pc = view.profile.pcs.get(pc)?;
-    let bytes = match pc.bytes.as_deref() {
-        Some(bytes) => bytes,
-        None => view.symbols.elf(pc.image)?.few_bytes(pc.address)?,
-    };
-    decode_in(view.symbols.mode(pc.image), bytes, pc.address)
-}
-
-/// The same in words.
+/// The instruction at a PC in words.
 fn text(view: &View<'_>, pc: usize) -> Option<String> {
-    let instruction = instruction(view, pc)?;
+    let instruction = view.instruction(pc)?;
     Some(Disassembler::new(Spacing::Text).text(&instruction, |_| None))
 }
 

@@ -7,7 +7,6 @@ use iced_x86::Instruction;
 
 use super::{Found, Search};
 use crate::code::direct_target;
-use crate::report::access::instruction;
 use crate::report::hints::patch::Kind;
 use crate::report::{copies, is_supported, targets};
 use crate::view::{Base, View};
@@ -161,7 +160,7 @@ impl Search<'_, '_> {
                 if known <= 0.0 || percent < DIRECTION || times < view.min_samples {
                     return None;
                 }
-                let instruction = instruction(view, pc)?;
+                let instruction = view.instruction(pc)?;
                 direct_target(&instruction).filter(|target| *target > instruction.ip())?;
                 let interval = |squares| weighted_interval(taken, known, squares, known + unknown);
                 let (low, high) = squares.map_or((0.0, 100.0), interval);
@@ -199,5 +198,5 @@ impl Search<'_, '_> {
 fn is_import(view: &View<'_>, site: usize, callee: usize) -> bool {
     let image = |pc: usize| view.profile.pcs.get(pc).map(|pc| pc.image);
     let is_fixed = |one: Instruction| one.is_ip_rel_memory_operand();
-    image(site) != image(callee) && instruction(view, site).is_some_and(is_fixed)
+    image(site) != image(callee) && view.instruction(site).is_some_and(is_fixed)
 }
