@@ -182,6 +182,24 @@ fn orders_of_stores() {
     assert_eq!(known(views, &thrice, RCX), None);
 }
 
+/// A repeated copy to behind its source through another view: processors copy many bytes at once
+/// unless the addresses overlap, so what was stored meanwhile is taken by some and not by others.
+#[test]
+fn copies_to_behind_through_another_view() {
+    // `rep movsb; mov rcx, [rdi-0x40]; mov rdx, [rdi-8]`
+    let program: [&[u8]; 3] = [
+        &[0xf3, 0xa4],
+        &[0x48, 0x8b, 0x4f, 0xc0],
+        &[0x48, 0x8b, 0x57, 0xf8],
+    ];
+    let registers = [(RCX, 0x40), (RSI, ONE), (RDI, TWO + 0x30)];
+    let (outcome, _) = run_in(CodeMemory::Fixed, &registers, &program);
+    let first: [u8; 8] = std::array::from_fn(|at| content(1, at as u64));
+    let first = Some(u64::from_le_bytes(first));
+    assert_eq!(outcome.registers.gpr[RCX].get(8), first);
+    assert_eq!(outcome.registers.gpr[RDX].get(8), None);
+}
+
 /// Memory of which nothing is known any more once others may have met what the window stores.
 struct UntilFenced(bool);
 

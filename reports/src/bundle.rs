@@ -13,11 +13,13 @@ mod reading;
 mod writing;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use profiledb::rows::Image;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
+
+use crate::source::Source;
 
 pub(crate) use self::reading::{is_bundle, open};
 pub(crate) use self::writing::write;
@@ -126,8 +128,23 @@ fn find_member(is_it: impl Fn(&Member) -> bool) -> Option<PathBuf> {
     })
 }
 
-/// An input as it was named: the bundle, where this is what it was taken apart to.
+/// The folder of copies that a bundle is being made of, and what these are of, in words.
+static COPIES: OnceLock<(PathBuf, String)> = OnceLock::new();
+
+/// Notes that what lies in a folder stands for a source.
+fn stands_for(folder: &Path, source: &Source) {
+    // There is one bundle to be made.
+    let _ = COPIES.set((folder.to_owned(), source.named()));
+}
+
+/// An input as it was named: the bundle, where this is what it was taken apart to, and the source,
+/// where it is a copy.
 pub(crate) fn named(input: &Path) -> PathBuf {
+    if let Some((folder, source)) = COPIES.get()
+        && input.starts_with(folder)
+    {
+        return source.into();
+    }
     let of_bundle = |bundle: &&Bundle| input.starts_with(bundle.folder.path());
     let open = OPEN.lock();
     let found = open

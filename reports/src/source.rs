@@ -335,15 +335,24 @@ fn ranges(places: &Places) -> Vec<Range> {
     places.iter().map(range).collect()
 }
 
+impl Source {
+    /// What it is called in what is said of it.
+    pub(crate) fn named(&self) -> String {
+        match self {
+            Source::Files(paths) => {
+                let names = paths.iter();
+                let names = names.map(|path| bundle::named(path).display().to_string());
+                let mut names: Vec<String> = names.collect();
+                names.dedup();
+                names.join(", ")
+            }
+            Source::Service(socket) => format!("the service at {}", socket.display()),
+        }
+    }
+}
+
 /// One line that says what is being read.
 pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
-    let names: Vec<String> = match source {
-        Source::Files(paths) => paths
-            .iter()
-            .map(|path| bundle::named(path).display().to_string())
-            .collect(),
-        Source::Service(socket) => vec![format!("the service at {}", socket.display())],
-    };
     let mut commands: Vec<&str> = Vec::new();
     for epoch in &profile.epochs {
         // Whoever may not know it gets an empty one.
@@ -356,7 +365,9 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
     let cut_short = shown.iter().filter(|shown| shown.is_cut_short()).count();
     let end = match (cut_short, shown.len()) {
         (0, _) => "",
-        (1, 1) => "; cut short: its collector died, and what it had not saved is lost",
+        (1, 1) => {
+            "; cut short: its collector died, or could write no more; what it had not saved is lost"
+        }
         _ => "; some were cut short, as vcpi status shows",
     };
     let commands = match commands.as_slice() {
@@ -364,7 +375,7 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
         [one] => format!(": {}", brief(one, MAX_WIDTH)),
         [one, rest @ ..] => format!(": {}, and {} more", brief(one, MAX_WIDTH), rest.len()),
     };
-    format!("reading {} ({epochs}{commands}{end})", names.join(", "))
+    format!("reading {} ({epochs}{commands}{end})", source.named())
 }
 
 /// An error with its causes.

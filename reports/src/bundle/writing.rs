@@ -50,7 +50,9 @@ pub(crate) fn write(
         .prefix("vcpi-bundle-")
         .tempdir()
         .map_err(|error| in_the_way(&std::env::temp_dir(), error))?;
-    let databases = databases(&source::source(common)?, work.path())?;
+    let source = source::source(common)?;
+    let databases = databases(&source, work.path())?;
+    super::stands_for(work.path(), &source);
     let mut common = common.clone();
     common.input.clone_from(&databases);
     let needs = Needs {
@@ -243,7 +245,8 @@ fn archive(output: &Path, files: Vec<Packed>) -> Result<u64, Failure> {
     let mut place = tempfile::Builder::new()
         .prefix(".vcpi-bundle-")
         .tempfile_in(folder)
-        .map_err(failed)?;
+        // Its own name is nobody's matter.
+        .map_err(|error| failed(error.kind().into()))?;
     let stream = zstd::Encoder::new(place.as_file_mut(), LEVEL).map_err(failed)?;
     let mut archive = tar::Builder::new(stream);
     append(&mut archive, LIST, text.len() as u64, text.as_slice()).map_err(failed)?;

@@ -262,12 +262,21 @@ fn string(block: &mut Block, rng: &mut SmallRng) {
     let count = rng.random_range(0..64 / width + 1);
     let backwards = rng.random_ratio(1, 3);
     let mut place = || {
-        let base = BASES[rng.random_range(0..4)];
         let from = rng.random_range(-9..4i64) * 8;
         let from = if backwards { from + 64 - width } else { from };
-        at(base, from.clamp(-127, 127))
+        (rng.random_range(0..4), from.clamp(-127, 127))
     };
-    let (to, from) = (place(), place());
+    let (mut to, mut from) = (place(), place());
+    // Repetitions are not always one by one, and processors take care of that at overlapping
+    // addresses only: a copy to a little behind its source through another view is one or the
+    // other, and steps show but the one.
+    let views = (block.bases[to.0], block.bases[from.0]);
+    match views {
+        (a, b) if a == b || backwards => {}
+        (Region::RingLow | Region::RingHigh, Region::RingLow | Region::RingHigh) => from.0 = to.0,
+        _ => (to.1, from.1) = (to.1.min(from.1), to.1.max(from.1)),
+    }
+    let [to, from] = [to, from].map(|(base, displacement)| at(BASES[base], displacement));
     block.lines(&format!("lea rdi, {to}; lea rsi, {from}; mov ecx, {count}"));
     if backwards {
         block.line("std");
