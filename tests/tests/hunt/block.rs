@@ -78,6 +78,13 @@ impl Block {
             }
         }
         self.line(&format!("ldmxcsr [rsi+{}]", layout::MXCSR));
+        // What they hold, `fninit` leaves.
+        for i in 0..8 {
+            self.line(&format!(
+                "movq mm{i}, [rsi+{}]",
+                layout::VECTORS + 64 * i + 8
+            ));
+        }
         self.line("fninit");
         for (base, region) in BASES.iter().zip(self.bases) {
             self.line(&format!(
