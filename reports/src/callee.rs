@@ -16,6 +16,9 @@ pub(crate) struct Callees {
     live: BTreeMap<usize, Option<Vec<Argument>>>,
     /// Calling conventions, likewise.
     conventions: BTreeMap<usize, Convention>,
+    /// Vector registers that are arguments, as bit i for the i-th, likewise: of functions with the
+    /// platform's convention that can be read, and whose vector registers were captured.
+    vectors: BTreeMap<usize, u8>,
     /// What is declared beyond doubt, likewise.
     declared: BTreeMap<usize, Declaration>,
 }
@@ -87,8 +90,10 @@ impl Callees {
             canonical,
             live,
             conventions,
+            vectors: BTreeMap::new(),
             declared: BTreeMap::new(),
         };
+        callees.vectors = vectors(view, &targets, &callees);
         callees.declared = declarations(view, &targets, &callees);
         callees
     }
@@ -109,6 +114,13 @@ impl Callees {
         self.canonical.get(&callee).copied().unwrap_or(callee)
     }
 
+    /// Whether a callee takes an argument in the vector register of this number; `None`: it is not
+    /// known.
+    pub(crate) fn takes_vector(&self, callee: usize, number: u8) -> Option<bool> {
+        let live = self.vectors.get(&self.canonical(callee))?;
+        Some(live.checked_shr(number.into()).unwrap_or(0) & 1 != 0)
+    }
+
     /// The live integer arguments of a callee.
     pub(crate) fn live(&self, callee: usize) -> Live {
         let callee = self.canonical(callee);
@@ -121,6 +133,33 @@ impl Callees {
             convention,
         }
     }
+}
+
+/// The vector registers that are arguments of those functions at whose calls the collector noted
+/// vector registers.
+fn vectors(
+    view: &View<'_>,
+    targets: &BTreeMap<usize, Place>,
+    callees: &Callees,
+) -> BTreeMap<usize, u8> {
+    let is_vector = |parameter: &str| {
+        let parameter = parameter.parse();
+        matches!(parameter, Ok(parameters::Parameter::VectorArg(_)))
+    };
+    let rows = view.profile.hotlists.iter();
+    let rows = rows.filter(|row| is_vector(&row.parameter));
+    let captured: BTreeSet<usize> = rows.map(|row| callees.canonical(row.pc)).collect();
+    let mut walker = Walker::new(&view.symbols);
+    let live = captured.into_iter().filter_map(|callee| {
+        let place = *targets.get(&callee)?;
+        let elf = view.symbols.elf(place.0)?;
+        let is_read = callees.live(callee).convention == Convention::Platform
+            // Behind a stub that leads nowhere known there is no code to look at.
+            && elf.plt(place.1).is_none();
+        let live = is_read.then(|| walker.live_vectors(place))?;
+        Some((callee, live?))
+    });
+    live.collect()
 }
 
 /// What is declared beyond doubt: functions with the platform's convention whose code reads no

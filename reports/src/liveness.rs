@@ -1,4 +1,4 @@
-//! Which integer argument registers a function reads before it writes them.
+//! Which argument registers a function reads before it writes them: integer ones, and vector ones.
 //!
 //! The walk follows the callee's control flow from its entry, and calls and jumps
 //! out of it as well, through PLT stubs too: what a callee has not touched may be
@@ -26,6 +26,18 @@ pub(crate) struct Argument {
     /// Where it is passed.
     pub(crate) register: Register,
 }
+
+/// Where the platform's convention passes floating-point arguments.
+pub(crate) const VECTORS: [Register; 8] = [
+    Register::XMM0,
+    Register::XMM1,
+    Register::XMM2,
+    Register::XMM3,
+    Register::XMM4,
+    Register::XMM5,
+    Register::XMM6,
+    Register::XMM7,
+];
 
 /// Argument registers of a convention at most.
 const MAX_REGISTERS: usize = 16;
@@ -99,6 +111,8 @@ struct Step {
     reads: [u8; REGISTERS],
     /// Bit r: it overwrites general register r.
     written: Written,
+    /// Bit r: it reads vector register r, and overwrites it.
+    vectors: (u16, u16),
     /// It stores a register on the stack.
     saves: bool,
     /// The general register that it pushes, and that it pops.
@@ -141,12 +155,34 @@ impl<'c, C: Code> Walker<'c, C> {
         entry: Place,
         convention: Convention,
     ) -> Option<Vec<Argument>> {
+        let registers = convention.registers();
+        let bits = self.walk(entry, convention, registers)?;
+        let width = |number: usize| bits.get(number).copied().unwrap_or_default();
+        Some(arguments(convention, width))
+    }
+
+    /// The vector registers read by the function at `entry` (image, address), of those that the
+    /// platform's convention passes arguments in, as bit i for the i-th; `None` if it cannot be
+    /// read.
+    pub(crate) fn live_vectors(&mut self, entry: Place) -> Option<u8> {
+        let bits = self.walk(entry, Convention::Platform, &VECTORS)?;
+        let live = (0..).zip(bits.iter().take(VECTORS.len()));
+        Some(live.fold(0, |all, (number, bits)| all | u8::from(*bits > 0) << number))
+    }
+
+    /// The most bits that the code behind an entry reads of each of the registers before it writes
+    /// them. They are general registers or vector registers.
+    fn walk(
+        &mut self,
+        entry: Place,
+        convention: Convention,
+        registers: &[Register],
+    ) -> Option<[u32; MAX_REGISTERS]> {
         let (image, address) = entry;
         self.step(entry)?;
         let mut bits = [0_u32; MAX_REGISTERS];
         // Bit i: argument register i is read by being pushed; general register r is popped.
         let (mut pushed, mut popped) = (0_u16, 0_u16);
-        let registers = convention.registers();
         let start = State {
             image,
             address,
@@ -229,12 +265,14 @@ impl<'c, C: Code> Walker<'c, C> {
         }
         // What is popped again was saved; what is not is handed on.
         for (index, (register, bits)) in registers.iter().zip(&mut bits).enumerate() {
-            if pushed & (1 << index) != 0 && popped & (1 << register.number()) == 0 {
+            if register.is_gpr()
+                && pushed & (1 << index) != 0
+                && popped & (1 << register.number()) == 0
+            {
                 *bits = 64;
             }
         }
-        let width = |number: usize| bits.get(number).copied().unwrap_or_default();
-        Some(arguments(convention, width))
+        Some(bits)
     }
 
     /// The state at the entry of a function, if it is not too far away.
@@ -290,6 +328,7 @@ impl Step {
             target: direct_target(instruction),
             reads: [0; REGISTERS],
             written: Written::default(),
+            vectors: (0, 0),
             saves: is_save(instruction),
             pushed: None,
             popped: None,
@@ -307,6 +346,15 @@ impl Step {
         }
         for used in factory.info(instruction).used_registers() {
             let register = used.register();
+            if register.is_vector_register() {
+                let bit = 1_u16.checked_shl(register.number() as u32).unwrap_or(0);
+                step.vectors.0 |= if reads(used.access()) { bit } else { 0 };
+                step.vectors.1 |= if used.access() == OpAccess::Write {
+                    bit
+                } else {
+                    0
+                };
+            }
             if !register.is_gpr() {
                 continue;
             }
@@ -346,6 +394,15 @@ impl Step {
         let mut written = Written::default();
         for ((index, register), bits) in registers.iter().enumerate().zip(bits) {
             let number = register.number();
+            if register.is_vector_register() {
+                let (read, overwritten) = self.vectors;
+                let is_read = read >> number & 1 != 0 && !is_written(state.written, index, 64);
+                *bits = (*bits).max(if is_read && !saves { 64 } else { 0 });
+                for all in &mut written {
+                    *all |= (overwritten >> number & 1) << index;
+                }
+                continue;
+            }
             if let Some(read) = self.reads.get(number)
                 && !saves
                 && !is_written(state.written, index, *read)
@@ -408,7 +465,14 @@ fn is_variadic(elf: &Elf, entry: u64, factory: &mut InstructionInfoFactory) -> b
 
 /// Whether an instruction stores a register on the stack.
 fn is_save(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::Mov
+    let moves = [
+        Mnemonic::Mov,
+        Mnemonic::Movaps,
+        Mnemonic::Movups,
+        Mnemonic::Vmovaps,
+        Mnemonic::Vmovups,
+    ];
+    moves.contains(&instruction.mnemonic())
         && instruction.op0_kind() == OpKind::Memory
         && instruction.op1_kind() == OpKind::Register
         && matches!(instruction.memory_base(), Register::RSP | Register::RBP)
@@ -468,6 +532,23 @@ mod tests {
             .iter()
             .map(|argument| (argument.index, argument.bits))
             .collect()
+    }
+
+    /// Vector registers read before they are written are arguments; a register cleared by itself
+    /// is not read, and of one that is read on one path only, that is enough.
+    #[test]
+    fn vectors() {
+        let live = |code: &[u8]| Walker::new(&images(&[code], 0)).live_vectors((0, 0x1000));
+        // pxor xmm0,xmm0; cvtsi2sd xmm0,edi; mulsd xmm0,xmm1; ret
+        let code = [
+            0x66, 0x0f, 0xef, 0xc0, 0xf2, 0x0f, 0x2a, 0xc7, 0xf2, 0x0f, 0x59, 0xc1, 0xc3,
+        ];
+        assert_eq!(live(&code), Some(0b10));
+        // test edi,edi; je +4; addsd xmm0,xmm2; ret
+        let code = [0x85, 0xff, 0x74, 4, 0xf2, 0x0f, 0x58, 0xc2, 0xc3];
+        assert_eq!(live(&code), Some(0b101));
+        // lea eax,[rdi+rsi]; ret
+        assert_eq!(live(&[0x8d, 0x04, 0x37, 0xc3]), Some(0));
     }
 
     /// Registers read before they are written are arguments, in the width read.

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::callee::Live;
 use crate::convention::Convention;
+use crate::liveness::VECTORS;
 use crate::report::{JsonShare, json_shares, shares_between};
 use crate::variables::{Declaration, Parameter, Passed};
 use crate::view::{Base, Values};
@@ -152,18 +153,6 @@ pub(super) fn live_arguments(live: &Live, values: &[Values]) -> Vec<Argument> {
     }
     args
 }
-
-/// The registers that floating-point arguments are passed in.
-const VECTORS: [Register; 8] = [
-    Register::XMM0,
-    Register::XMM1,
-    Register::XMM2,
-    Register::XMM3,
-    Register::XMM4,
-    Register::XMM5,
-    Register::XMM6,
-    Register::XMM7,
-];
 
 /// The arguments that are declared, of those in integer registers the ones that code reads.
 pub(super) fn declared_arguments(

@@ -128,7 +128,10 @@ pub(super) fn profiles_with(
         }
         if let Some(number) = values.vector_argument() {
             match callees.declared(values.pc) {
-                None => values.live = false,
+                None => match callees.takes_vector(values.pc, number) {
+                    Some(false) => continue,
+                    takes => values.live = takes.is_some(),
+                },
                 Some(declared) => {
                     let number = declared.vector(number);
                     let Some((declared, bits)) = number else {
