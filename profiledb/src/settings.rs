@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EpochSettings {
-    /// Everything but this and [`EpochSettings::cut_short`] is kept from the reader. It tells a counter
-    /// that is withheld from one that is 0.
+    /// Everything but this and [`EpochSettings::cut_short`] is kept from the reader. It tells a
+    /// counter that is withheld from one that is 0.
     #[serde(skip_serializing_if = "is_false")]
     pub withheld: bool,
     /// The collector died: another one ended the epoch as of its last flush, and what was collected

@@ -1,6 +1,7 @@
 //! `cargo xtask check-docs`: documents and comments are narrow, their links lead somewhere, and
 //! the options that documents name exist.
 
+mod book;
 mod lines;
 mod links;
 mod options;
@@ -63,7 +64,10 @@ pub(crate) fn check_text() -> Result<()> {
         findings.extend(lines::check(&file));
         findings.extend(links::check(&file, &paths));
     }
-    findings.extend(links::check_lists(&texts(&paths)?));
+    let files = texts(&paths)?;
+    findings.extend(links::check_lists(&files));
+    let configuration = std::fs::read_to_string(root().join("docs/book.toml"))?;
+    findings.extend(book::check(&files, &configuration));
     conclude("widths and links of documents", &findings)
 }
 

@@ -24,8 +24,8 @@ const CHUNKS: i64 = 5;
 /// The version that has regions.
 const REGIONS: i64 = 6;
 
-/// Describes a table and its rows: `RECORD in TABLE = "name" VERSION ID`, where it says how rows are
-/// merged, the columns, and for a column of a later version what stands in its place before.
+/// Describes a table and its rows: `RECORD in TABLE = "name" VERSION ID`, where it says how rows
+/// are merged, the columns, and for a column of a later version what stands in its place before.
 macro_rules! table {
     (
         $(#[$doc:meta])*

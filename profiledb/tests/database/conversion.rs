@@ -107,8 +107,8 @@ fn said(profile: &Profile) -> Vec<String> {
     said
 }
 
-/// A database says the same, of what lay where in memory, too, when it is written anew, in either way and twice; nothing of it lies in
-/// the tables of the other layout.
+/// A database says the same when it is written anew, in either way and twice, of what lay where in
+/// memory, too; nothing of it lies in the tables of the other layout.
 #[test]
 fn the_same_is_said() -> Outcome {
     let dir = tempdir()?;

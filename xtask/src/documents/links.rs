@@ -11,7 +11,7 @@ const ENDINGS: &[&str] = &["c", "h", "md", "rs", "service", "sql", "toml"];
 /// The book's list of pages.
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 /// Where the book's pages are.
-const PAGES: &str = "docs/src";
+pub(super) const PAGES: &str = "docs/src";
 /// Where decisions are, and what lists them.
 const DECISIONS: (&str, [&str; 2]) = (
     "docs/decisions",
@@ -74,7 +74,7 @@ pub(super) fn check_lists(files: &[File]) -> Vec<Finding> {
 }
 
 /// Targets of links and of included files, with their lines.
-fn links(text: &str) -> Vec<(usize, &str)> {
+pub(super) fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if let Some(path) = line
@@ -129,7 +129,7 @@ fn wrong(file: &File, target: &str, paths: &[PathBuf]) -> Option<String> {
 }
 
 /// The anchor that a heading gets.
-fn anchor_of(heading: &str) -> String {
+pub(super) fn anchor_of(heading: &str) -> String {
     heading
         .to_lowercase()
         .chars()
@@ -139,7 +139,7 @@ fn anchor_of(heading: &str) -> String {
 }
 
 /// A path without `..` in it.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {
