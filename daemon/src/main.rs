@@ -16,9 +16,7 @@
 
 mod check;
 mod command;
-mod consumers;
 mod ctl;
-mod events;
 mod pipeline;
 mod record;
 mod replay;

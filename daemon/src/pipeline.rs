@@ -1,6 +1,5 @@
 //! The way of a sample: merged by time, placed, accepted, interpreted, made events.
 
-pub(crate) mod acceptance;
 pub(crate) mod blocks;
 pub(crate) mod bounce;
 pub(crate) mod collector;

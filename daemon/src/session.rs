@@ -12,14 +12,14 @@ use counters::{Counter, Loss};
 use profiledb::Subject;
 use sampler::{Batch, Pid, Record};
 
-use crate::consumers::tables::Wanted;
-use crate::events::lost::Lost;
 use crate::pipeline::collector::Collector;
 use crate::pipeline::merge::Merge;
 use crate::pipeline::raw::Entry;
 use crate::session::sleep::Sleep;
 use crate::store::flush::Snapshot;
 use crate::store::{Saved, Store};
+use consumers::events::lost::Lost;
+use consumers::tables::Wanted;
 
 /// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several
 /// seconds loses nothing at the usual rates.

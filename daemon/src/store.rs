@@ -15,13 +15,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Error, Subject, Writer};
 
-use crate::consumers::tables::{Tables, Wanted};
-use crate::events::lost::Lost;
 use crate::pipeline::collector::{Collector, Totals};
 use crate::store::checkpointer::Checkpointer;
 use crate::store::flush::Snapshot;
 use crate::store::output::count;
 use crate::store::saver::{Done, Saver};
+use consumers::events::lost::Lost;
+use consumers::tables::{Tables, Wanted};
 
 /// What `-o` names cannot be had.
 pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";

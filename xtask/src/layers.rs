@@ -88,9 +88,22 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
+        name: "consumers",
+        may_use: &[
+            "machine",
+            "counters",
+            "interpreter",
+            "hotlist",
+            "parameters",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
         name: "vcpid",
         may_use: &[
             "machine",
+            "consumers",
             "counters",
             "sampler",
             "interpreter",
@@ -297,6 +310,9 @@ mod tests {
         assert_eq!(complaints("vcpid", "machine", false), 0);
         assert_eq!(complaints("machine", "vcpid", false), 1);
         assert_eq!(complaints("machine", "hotlist", false), 1);
+        assert_eq!(complaints("consumers", "machine", false), 0);
+        assert_eq!(complaints("machine", "consumers", false), 1);
+        assert_eq!(complaints("consumers", "sampler", false), 1);
     }
 
     /// Development dependencies on our crates are for the end-to-end tests alone.

@@ -1,6 +1,6 @@
 //! The part of `cargo xtask check-layers` that looks into sources: no circle among the rooms of the
-//! program `vcpid`, none between the kernel's files and what else is in the crate `machine`, and no
-//! long file of the daemon's crates without a reason.
+//! program `vcpid`, lowest modules of the daemon's other crates that use nothing else of theirs, and
+//! no long file of the daemon's crates without a reason.
 //!
 //! A room is a module at the root of the program, with all that lies in it. A room uses another one
 //! where its code names `crate::OTHER`. What stands in tests does not count.
@@ -12,7 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The folders of the daemon's crates, the program's first.
-const CRATES: &[&str] = &["daemon/src", "daemon/machine/src"];
+const CRATES: &[&str] = &["daemon/src", "daemon/machine/src", "daemon/consumers/src"];
+/// Modules that use nothing else of their crate, by the crate's folder: the kernel's files, and the
+/// events that all consumers get.
+const LOWEST: &[(&str, &str)] = &[
+    ("daemon/machine/src", "system"),
+    ("daemon/consumers/src", "events"),
+];
 
 /// Lines of code that a file may have without a reason.
 const LONG: usize = 500;
@@ -39,16 +45,18 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     complaints.extend(circle(&uses(&root.join(CRATES[0]))?));
-    complaints.extend(lowest(&uses(&root.join("daemon/machine/src"))?));
+    for (folder, module) in LOWEST {
+        complaints.extend(lowest(&uses(&root.join(folder))?, module));
+    }
     Ok(complaints)
 }
 
-/// A sentence for each module of the crate `machine` that its `system` uses.
-fn lowest(uses: &Uses) -> Vec<String> {
-    let used = uses.get("system").into_iter().flatten();
+/// A sentence for each module of its crate that a lowest one uses.
+fn lowest(uses: &Uses, module: &str) -> Vec<String> {
+    let used = uses.get(module).into_iter().flatten();
     used.map(|(used, file)| {
         let file = file.file_name().unwrap_or_default().to_string_lossy();
-        format!("system -> {used} ({file}): `system` knows the kernel's files alone")
+        format!("{module} -> {used} ({file}): `{module}` uses nothing else of its crate")
     })
     .collect()
 }
@@ -189,11 +197,11 @@ mod tests {
         );
     }
 
-    /// The kernel's files come below all that is made of them.
+    /// A lowest module, the kernel's files say, comes below all that is made of it.
     #[test]
-    fn system_is_lowest() {
-        assert!(lowest(&using(&[("images", "system")])).is_empty());
-        let found = lowest(&using(&[("system", "images")]));
+    fn lowest_modules() {
+        assert!(lowest(&using(&[("images", "system")]), "system").is_empty());
+        let found = lowest(&using(&[("system", "images")]), "system");
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("system -> images (file.rs)"));
     }

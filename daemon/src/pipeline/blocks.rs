@@ -16,7 +16,7 @@
 //! behind a jump and so begin a block anyway. Code without unwind rules has no known blocks, and
 //! its windows are all accepted.
 //!
-//! The coins are thrown elsewhere ([`crate::pipeline::acceptance`]).
+//! The coins are thrown elsewhere ([`consumers::acceptance`]).
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};

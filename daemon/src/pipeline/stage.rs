@@ -10,7 +10,7 @@ mod loaded;
 use interpreter::{Parameter, Sink, ValueKinds};
 
 pub(crate) use self::accesses::Accesses;
-use crate::events::{
+use consumers::events::{
     Arguments, At, Call, Consumer, Context, Ending, Event, Load, PcId, Shared, SiteId, Store,
     Target,
 };

@@ -13,9 +13,9 @@ use profiledb::view::Viewer;
 use profiledb::{Epoch, Error, Subject, Writer};
 use protocol::Selection;
 
-use crate::consumers::tables::Wanted;
 use crate::session::Session;
 use crate::store::flush::Snapshot;
+use consumers::tables::Wanted;
 use machine::kernel::KernelNames;
 
 /// How long a worker waits for it.

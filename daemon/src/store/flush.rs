@@ -18,10 +18,10 @@ use profiledb::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::stacks::write_stacks;
-use crate::consumers::tables::Tables;
-use crate::events::lost::Lost;
-use crate::events::{Owner, PcId};
 use crate::pipeline::collector::{Collector, Totals};
+use consumers::events::lost::Lost;
+use consumers::events::{Owner, PcId};
+use consumers::tables::Tables;
 use machine::elf::{self, Named};
 use machine::images::{ImageId, Images, NamedCode};
 use machine::kernel::{Kernel, KernelNames};

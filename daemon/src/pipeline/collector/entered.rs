@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use sampler::{Burst, Entry, RawSample};
 
 use super::Collector;
-use crate::consumers::entries::{ARGUMENTS, Arrived, Entered};
 use crate::pipeline::entries::{Entries, Kept, Seen, Target};
+use consumers::entries::{ARGUMENTS, Arrived, Entered};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
 use machine::flow::Verdict;

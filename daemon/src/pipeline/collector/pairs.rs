@@ -9,10 +9,10 @@ use sampler::{Outcome, RawSample, Record, UserRegisters};
 
 use super::samples::subject_of;
 use super::{Collector, start};
-use crate::events::{At, Consumer, Context, Owner};
 use crate::pipeline::bounce::block::{self, LONGEST, Step};
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::bounce::{Answer, Bounce, Request, held};
+use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
 use machine::loadmap::ProcessId;

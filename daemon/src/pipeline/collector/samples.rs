@@ -7,7 +7,7 @@ use sampler::{Mode, Pid, RawSample, Record, TaskIdentity};
 
 use super::waiting::Arrival;
 use super::{Collector, MAX_PERIODS};
-use crate::events::Owner;
+use consumers::events::Owner;
 use machine::address_space::AddressSpace;
 use machine::images::{Identity, UNKNOWN};
 use machine::place::Pc;

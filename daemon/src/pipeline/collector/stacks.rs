@@ -3,8 +3,8 @@
 use profiledb::StackEnd;
 
 use super::Collector;
-use crate::events::Owner;
 use crate::pipeline::handler_updates::HandlerUpdates;
+use consumers::events::Owner;
 use machine::place::Pc;
 use machine::stack::{Walked, Walker};
 

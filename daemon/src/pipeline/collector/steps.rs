@@ -8,10 +8,10 @@ use sampler::{RawSample, State, Visit};
 
 use super::pairs::Silent;
 use super::{Collector, start};
-use crate::events::{At, Consumer, Context, Owner};
 use crate::pipeline::bounce::truth::{self, Difference};
 use crate::pipeline::steps::results::results;
 use crate::pipeline::steps::{Answer, Request, Steps};
+use consumers::events::{At, Consumer, Context, Owner};
 use machine::access::Evidence;
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;

@@ -7,7 +7,7 @@ use parameters::{Parameter, Step, ValueKinds};
 use rustc_hash::FxHashMap;
 
 use super::loaded::{Loaded, REACH};
-use crate::events::Event;
+use consumers::events::Event;
 
 /// What one instruction gives at most: stride, line, reload and silent.
 const MOST: usize = 4;

@@ -5,8 +5,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use profiledb::Subject;
 
 use super::{MOST_BYTES, Snapshot, sampled_code};
-use crate::consumers::tables::Wanted;
 use crate::pipeline::collector::Collector;
+use consumers::tables::Wanted;
 use machine::images::ImageId;
 
 impl Snapshot {

@@ -6,8 +6,8 @@ use profiledb::{Error, Flush, Mapped, ProcessRowId, Subject};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Snapshot;
-use crate::consumers::tables::Tables;
-use crate::events::Owner;
+use consumers::events::Owner;
+use consumers::tables::Tables;
 use machine::images::{ImageId, Images};
 use machine::layout::{Layout, Region};
 use machine::loadmap::{Loadmap, ProcessId};
@@ -205,7 +205,7 @@ mod tests {
     use sampler::{Mmap, MmapIdentity, Pid, Tid};
 
     use super::*;
-    use crate::events::{At, Consumer as _, Context, Options};
+    use consumers::events::{At, Consumer as _, Context, Options};
     use machine::place::Pc;
 
     const PID: Pid = Pid(4_000_001);

@@ -2,8 +2,8 @@
 
 use profiledb::{Error, Flush, PcRowId, ProcessRowId, SubjectRowId};
 
-use crate::consumers::tables::Tables;
-use crate::events::{Owner, PcId};
+use consumers::events::{Owner, PcId};
+use consumers::tables::Tables;
 
 /// Writes all call stacks; `owner` and `pc` give the rows of what they refer to.
 pub(super) fn write_stacks(

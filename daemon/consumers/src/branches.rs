@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Branch>() == 64);
 
 /// Counts the directions of branches.
 #[derive(Debug)]
-pub(crate) struct Branches {
+pub struct Branches {
     branches: Vec<Branch>,
     /// What each branch of the present window weighs.
     weight: u32,
@@ -76,7 +76,7 @@ impl Branches {
     }
 
     /// The branches that windows met.
-    pub(crate) fn each(
+    pub fn each(
         &self,
         shared: &Shared,
     ) -> impl Iterator<Item = (Owner, PcId, profiledb::Directions)> {

@@ -10,12 +10,17 @@ use machine::place::Pc;
 
 /// Which tables are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) cycles: bool,
-    pub(crate) values: bool,
-    pub(crate) branches: bool,
-    pub(crate) calls: bool,
-    pub(crate) stacks: bool,
+pub struct Wanted {
+    /// Samples by place.
+    pub cycles: bool,
+    /// Value profiles.
+    pub values: bool,
+    /// Directions of conditional branches.
+    pub branches: bool,
+    /// Calls and indirect jumps.
+    pub calls: bool,
+    /// Call stacks.
+    pub stacks: bool,
 }
 
 /// PCs of the copy, by their indices in the tables copied from.
@@ -48,7 +53,7 @@ impl Tables {
     /// What is there of the owners with access tags that pass the test, as far as it is wanted.
     /// Nothing can be added to the copy, and only the counter of samples is in it. With it comes
     /// which index each of its PCs has here.
-    pub(crate) fn copy(
+    pub fn copy(
         &self,
         wanted: Wanted,
         is_wanted: impl Fn(&Subject) -> bool,

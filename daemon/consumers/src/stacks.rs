@@ -16,16 +16,18 @@ struct Node {
 
 /// Samples of one stack.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) samples: u64,
-    pub(crate) weight: u64,
+pub struct Counted {
+    /// How many.
+    pub samples: u64,
+    /// What they stand for, in the clock's unit.
+    pub weight: u64,
 }
 
 type Key = (Owner, u32, StackEnd);
 
 /// Counts samples by their call stacks.
 #[derive(Debug)]
-pub(crate) struct Stacks {
+pub struct Stacks {
     nodes: Vec<Node>,
     ids: FxHashMap<(u32, Pc), u32>,
     paths: FxHashMap<Key, Counted>,
@@ -76,13 +78,13 @@ impl Stacks {
     }
 
     /// The stacks: whose they are, the innermost node, and why there are no more frames.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (Owner, u32, StackEnd, Counted)> {
+    pub fn each(&self) -> impl Iterator<Item = (Owner, u32, StackEnd, Counted)> {
         let all = self.paths.iter();
         all.map(|(&(owner, node, end), counted)| (owner, node, end, *counted))
     }
 
     /// The instructions from a node on outwards.
-    pub(crate) fn frames(&self, node: u32) -> impl Iterator<Item = PcId> {
+    pub fn frames(&self, node: u32) -> impl Iterator<Item = PcId> {
         let mut next = node;
         std::iter::from_fn(move || {
             let Node { parent, pc } = *self.nodes.get(next as usize)?;

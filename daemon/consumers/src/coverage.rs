@@ -7,7 +7,7 @@ use crate::events::{At, Consumer, Context, Ending, Event, Load, Options, Shared}
 
 /// Counts what windows reach.
 #[derive(Debug, Default)]
-pub(crate) struct Coverage {
+pub struct Coverage {
     windows: u64,
     windows_twice: u64,
     windows_in_part: u64,

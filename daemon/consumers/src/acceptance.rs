@@ -2,9 +2,9 @@
 //!
 //! A window is accepted with the product of two probabilities, and may count twice.
 //!
-//! The first undoes the pull of stalls ([`crate::pipeline::blocks`]). It is for shares of
+//! The first undoes the pull of stalls (`pipeline::blocks`). It is for shares of
 //! executions. Windows that are long enough to tell these by what comes back
-//! ([`crate::consumers::tables`]) are all kept, since shares of time need all of them; there
+//! ([`crate::tables`]) are all kept, since shares of time need all of them; there
 //! branches and calls count in part. In recordings of versions that went by plans the interrupt's
 //! handler has thrown a coin for a window, with a share somewhat above the probability. A second
 //! coin is thrown here, and the two are one of that probability.
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng};
 
 /// The coins, and what they know of intervals.
 #[derive(Debug)]
-pub(crate) struct Acceptance {
+pub struct Acceptance {
     coins: StdRng,
     /// The mean interval when the tables were last taken, in the clock's unit, which counts once; 0
     /// where intervals do not matter.
@@ -37,7 +37,7 @@ const MOST: f64 = 16.0;
 
 impl Acceptance {
     /// Coins of a seed, for intervals around `mean`; `None` where each is drawn anew.
-    pub(crate) fn new(seed: u64, mean: Option<u64>) -> Self {
+    pub fn new(seed: u64, mean: Option<u64>) -> Self {
         let mean = mean.unwrap_or(0);
         Self {
             coins: StdRng::seed_from_u64(seed ^ 0x5eed_acce),
@@ -49,14 +49,14 @@ impl Acceptance {
     /// Takes notice of another mean. Windows of one set of tables are compared with each other, so
     /// it changes nothing until the tables are taken: each window goes on to stand for as much time
     /// as those before.
-    pub(crate) fn set_mean(&mut self, mean: u64) {
+    pub fn set_mean(&mut self, mean: u64) {
         if self.mean != 0 {
             self.mean = mean.max(1);
         }
     }
 
     /// The tables were taken: new ones begin.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.once = self.mean;
     }
 
@@ -65,7 +65,7 @@ impl Acceptance {
     /// that are each drawn anew, uniform on 1/2 to 3/2 of the mean. Others are in force for long,
     /// and windows stand for them, but for the coin that rounds: the mean square of the intervals
     /// is 13/12 of the square of the mean, that of the counts is 5/4 of it.
-    pub(crate) fn evenness(&self) -> f64 {
+    pub fn evenness(&self) -> f64 {
         match self.once {
             0 => 1.0 - 1.0 / 12.0,
             _ => 13.0 / 12.0 / (5.0 / 4.0),
@@ -73,7 +73,7 @@ impl Acceptance {
     }
 
     /// How many mean intervals long a sample's interval is.
-    pub(crate) fn means_of(&self, interval: u64) -> f64 {
+    pub fn means_of(&self, interval: u64) -> f64 {
         match self.once {
             0 => 1.0,
             mean => (interval as f64 / mean as f64).min(MOST),
@@ -82,7 +82,7 @@ impl Acceptance {
 
     /// How often a window counts that was accepted with a probability of so many mean intervals,
     /// but one at most: as often as these are, on average.
-    pub(crate) fn times(&mut self, means: f64) -> u32 {
+    pub fn times(&mut self, means: f64) -> u32 {
         if means <= 1.0 {
             return 1;
         }
@@ -91,19 +91,14 @@ impl Acceptance {
 
     /// Whether a window is not accepted, so that it is with this probability in all. The handler
     /// has let this share of windows pass, and refused this one or not.
-    pub(crate) fn thinned(
-        &mut self,
-        probability: f64,
-        share: f64,
-        by_handler: bool,
-    ) -> Option<Thinned> {
+    pub fn thinned(&mut self, probability: f64, share: f64, by_handler: bool) -> Option<Thinned> {
         thinned(probability, share, by_handler, || self.coins.random())
     }
 }
 
 /// That a window is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinned {
+pub enum Thinned {
     /// As it should be.
     Rightly,
     /// By the handler, which had yet to be told that more are wanted: fewer windows than there

@@ -5,18 +5,27 @@ use counters::Counter;
 /// Counters of the table `counter` of the database that are added to with every sample: what is
 /// counted seldom is looked up by its name.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) kernel_samples: u64,
-    pub(crate) user_samples: u64,
-    /// Samples of all, and the sum of their intervals.
-    pub(crate) samples: u64,
-    pub(crate) interval_sum: u64,
-    pub(crate) callers: u64,
-    pub(crate) callers_beyond_stack_copy: u64,
-    pub(crate) windows_thinned: u64,
-    pub(crate) windows_thinned_early: u64,
-    pub(crate) windows_without_way: u64,
-    pub(crate) windows_crowded: u64,
+pub struct Tally {
+    /// [`Counter::KernelSamples`].
+    pub kernel_samples: u64,
+    /// [`Counter::UserSamples`].
+    pub user_samples: u64,
+    /// [`Counter::Samples`].
+    pub samples: u64,
+    /// [`Counter::IntervalSum`], in the clock's unit.
+    pub interval_sum: u64,
+    /// [`Counter::UserSamplesWithCaller`].
+    pub callers: u64,
+    /// [`Counter::CallersBeyondStackCopy`].
+    pub callers_beyond_stack_copy: u64,
+    /// [`Counter::WindowsThinned`].
+    pub windows_thinned: u64,
+    /// [`Counter::WindowsThinnedEarly`].
+    pub windows_thinned_early: u64,
+    /// [`Counter::WindowsWithoutWay`].
+    pub windows_without_way: u64,
+    /// [`Counter::WindowsCrowded`].
+    pub windows_crowded: u64,
 }
 
 impl Tally {

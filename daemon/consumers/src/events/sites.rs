@@ -5,9 +5,9 @@ use counters::Loss;
 use super::shared::{Owner, PcId, Shared};
 use machine::place::Pc;
 
-/// Index of a [`Site`].
+/// Index of an instruction that windows run through, in the tables of one flush interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SiteId(pub(crate) u32);
+pub struct SiteId(pub(crate) u32);
 
 /// No index.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -38,7 +38,7 @@ impl Shared {
     /// The site of an instruction that the decode cache holds under this number. `None`, and
     /// counted, if there is no room.
     #[inline]
-    pub(crate) fn marked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
+    pub fn marked_site(&mut self, owner: Owner, pc: Pc, mark: u32) -> Option<SiteId> {
         let marked = self.marked.get(mark as usize).copied();
         if let Some(id) = marked
             && let Some(site) = self.sites.get(id.0 as usize)
@@ -66,7 +66,7 @@ impl Shared {
 
     /// The site of an instruction. `None`, and counted, if there is no room.
     #[inline(never)]
-    pub(crate) fn site(&mut self, owner: Owner, pc: Pc) -> Option<SiteId> {
+    pub fn site(&mut self, owner: Owner, pc: Pc) -> Option<SiteId> {
         if let Some(&id) = self.site_ids.get(&(owner, pc)) {
             return Some(id);
         }
@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// The PC of a site.
-    pub(crate) fn pc_of(&self, site: SiteId) -> Option<PcId> {
+    pub fn pc_of(&self, site: SiteId) -> Option<PcId> {
         Some(self.sites.get(site.0 as usize)?.id)
     }
 }

@@ -1,22 +1,43 @@
-//! The consumers of the events of windows, one file each, registered with one line each.
+//! What windows tell, and the tables of what is kept of it until the next flush.
+//!
+//! A window is the run of instructions that is interpreted from a sample. The stage (crate
+//! `pipeline`) turns it into typed [`events`]: instructions, values, branches, calls, loads. Each
+//! consumer gets all of them in order, and keeps what it is for. The way of an event:
+//!
+//! 1. [`tables::Tables`] is all that one flush interval collects: the samples by place, counters,
+//!    and the [`Consumers`].
+//! 2. Its [`events::Shared`] gives the places and owners of events small numbers, and has the
+//!    budget of memory, the counts of losses, and the coins.
+//! 3. An [`events::Consumer`] charges what it keeps to that budget. What finds no room is a loss
+//!    that it counts.
+//! 4. `Tables::take` hands all to a flush (crate `store`), `Tables::copy` some of it to a reader.
+//!
+//! The consumers lie one file each, and are registered with one line each, in `consumers!` below.
+//! [`acceptance`] decides by lot which windows count, which the tables' intervals rely on.
+//!
+//! This crate knows no samples: neither how they come nor how windows are made of them. It knows no
+//! file, and does not log.
 
+pub mod acceptance;
 mod alike;
 mod branches;
 mod calls;
 mod coverage;
-pub(crate) mod entries;
+pub mod entries;
+pub mod events;
 mod returns;
 mod squares;
 mod stacks;
-pub(crate) mod tables;
+pub mod tables;
 mod values;
 
-pub(crate) use self::branches::Branches;
-pub(crate) use self::calls::Calls;
-pub(crate) use self::coverage::Coverage;
-pub(crate) use self::entries::Entries;
-pub(crate) use self::stacks::Stacks;
-pub(crate) use self::values::Values;
+pub use self::branches::Branches;
+pub use self::calls::Calls;
+pub use self::coverage::Coverage;
+pub use self::entries::Entries;
+pub use self::returns::Returns;
+pub use self::stacks::{Counted, Stacks};
+pub use self::values::{ProfileKey, ValueProfile, Values};
 use crate::events::{
     At, Call, CallStack, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store,
     Target,
@@ -29,8 +50,8 @@ macro_rules! consumers {
     ($($(#[$doc:meta])* $name:ident: $kind:ty,)*) => {
         /// All consumers.
         #[derive(Debug)]
-        pub(crate) struct Consumers {
-            $($(#[$doc])* pub(crate) $name: $kind,)*
+        pub struct Consumers {
+            $($(#[$doc])* pub $name: $kind,)*
         }
 
         impl Consumer for Consumers {

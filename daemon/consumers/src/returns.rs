@@ -44,11 +44,12 @@ pub(super) fn long(window: u32) -> u32 {
 
 /// The later events of a profile.
 #[derive(Clone, Debug)]
-pub(crate) struct Returns {
+pub struct Returns {
     /// Events accepted, and those of them without a known value.
     reached: u64,
     unknown: u64,
-    pub(crate) windows: u64,
+    /// Windows that have one with a known value.
+    pub windows: u64,
     last_window: u32,
     /// Events in the first quarter of a window, and those of them that had a next one.
     early: u64,
@@ -57,7 +58,8 @@ pub(crate) struct Returns {
     first_value: Option<u64>,
     /// How far those accepted depend on the first.
     alike: Alike,
-    pub(crate) list: Hotlist<u64>,
+    /// The known values.
+    pub list: Hotlist<u64>,
 }
 
 /// Rough size of an entry, in bytes.
@@ -98,13 +100,13 @@ impl Returns {
     }
 
     /// Whether later events do not depend on the first one of their window.
-    pub(crate) fn is_independent(&self) -> bool {
+    pub fn is_independent(&self) -> bool {
         self.alike.is_independent()
     }
 
     /// Events reached, and the unknown among them: for each known event as many as there are early
     /// ones without a next for each one that has one.
-    pub(crate) fn reached_and_unknown(&self) -> (u64, u64) {
+    pub fn reached_and_unknown(&self) -> (u64, u64) {
         let missing = self.early.saturating_sub(self.returned);
         let known = u128::from(self.reached - self.unknown);
         let unseen = known * u128::from(missing) / u128::from(self.returned.max(1));
@@ -197,7 +199,7 @@ impl Values {
     }
 
     /// The later events of a profile, if there are any.
-    pub(crate) fn returns_of(&self, profile: &ValueProfile) -> Option<&Returns> {
+    pub fn returns_of(&self, profile: &ValueProfile) -> Option<&Returns> {
         self.returns.get(profile.returns as usize)
     }
 }
@@ -208,7 +210,7 @@ mod coverage;
 /// Tables for windows of so many instructions, and an instruction in them.
 #[cfg(test)]
 struct OneSite {
-    tables: crate::consumers::tables::Tables,
+    tables: crate::tables::Tables,
     site: crate::events::SiteId,
     window: crate::events::Context,
 }
@@ -224,7 +226,7 @@ impl OneSite {
             by_caller: false,
         };
         let coins = hotlist::Generator::new(seed);
-        let mut tables = crate::consumers::tables::Tables::new(&options, 1 << 20, coins);
+        let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
         let process = || profiledb::Process {
             pid: 1,
             started: 0,

@@ -13,34 +13,40 @@ use machine::place::Pc;
 
 /// Index of a [`Pc`] in the tables of one flush interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PcId(pub(crate) u32);
+pub struct PcId(pub u32);
 
 /// Index of a [`Subject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SubjectId(pub(crate) u32);
+pub struct SubjectId(pub u32);
 
 /// Whose events these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
-    pub(crate) process: ProcessId,
-    pub(crate) subject: SubjectId,
+pub struct Owner {
+    /// The process.
+    pub process: ProcessId,
+    /// Who may see what comes of it.
+    pub subject: SubjectId,
 }
 
 /// What consumers share in one flush interval.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) pcs: Vec<Pc>,
+pub struct Shared {
+    /// By [`PcId`].
+    pub pcs: Vec<Pc>,
     pc_ids: FxHashMap<Pc, PcId>,
-    pub(crate) subjects: Vec<Subject>,
+    /// By [`SubjectId`].
+    pub subjects: Vec<Subject>,
     subject_ids: FxHashMap<Subject, SubjectId>,
-    pub(crate) processes: FxHashMap<ProcessId, profiledb::Process>,
+    /// What is known of the processes of all owners.
+    pub processes: FxHashMap<ProcessId, profiledb::Process>,
     last_owner: Option<(Subject, Owner)>,
     pub(crate) sites: Vec<Site>,
     pub(super) site_ids: FxHashMap<(Owner, Pc), SiteId>,
     /// By the numbers of instructions in the decode cache, the site that one was at last.
     pub(super) marked: Vec<SiteId>,
     pub(crate) budget: Budget,
-    pub(crate) lost: Lost,
+    /// What found no room, and other losses since the last flush.
+    pub lost: Lost,
     pub(crate) coins: Generator,
 }
 
@@ -68,7 +74,7 @@ impl Shared {
     }
 
     /// The index of a PC; `None` if there is no room.
-    pub(crate) fn pc(&mut self, pc: Pc) -> Option<PcId> {
+    pub fn pc(&mut self, pc: Pc) -> Option<PcId> {
         if let Some(&id) = self.pc_ids.get(&pc) {
             return Some(id);
         }
@@ -84,7 +90,7 @@ impl Shared {
 
     /// A process with the subject of a sample of it; `row` is what is known of the process. Mostly
     /// it is that of the sample before. `None` if there is no room.
-    pub(crate) fn owner(
+    pub fn owner(
         &mut self,
         process: ProcessId,
         subject: Subject,

@@ -18,30 +18,38 @@ use crate::events::{
 
 /// Key of a value profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ProfileKey {
-    pub(crate) owner: Owner,
-    pub(crate) pc: PcId,
-    pub(crate) caller: Option<PcId>,
-    pub(crate) parameter: Parameter,
+pub struct ProfileKey {
+    /// Whose values these are.
+    pub owner: Owner,
+    /// The instruction that has them; for arguments of a call, the function that is called.
+    pub pc: PcId,
+    /// The call site of the function that runs, where profiles are kept apart by it.
+    pub caller: Option<PcId>,
+    /// Which of the instruction's values these are.
+    pub parameter: Parameter,
 }
 
 /// A value profile: a line of the processor's cache, and another for its list.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct ValueProfile {
-    pub(crate) key: ProfileKey,
+pub struct ValueProfile {
+    /// Whose and which values these are.
+    pub key: ProfileKey,
     /// The next profile of its site; [`NONE`] behind the last.
     pub(super) next: u32,
     /// What came behind the first event of a window; [`NONE`] if nothing did.
     pub(super) returns: u32,
-    pub(crate) reached: u64,
-    pub(crate) unknown: u64,
-    pub(crate) windows: u64,
+    /// Events, by how often each counts.
+    pub reached: u64,
+    /// Those of them whose value is not known.
+    pub unknown: u64,
+    /// Windows with a known value, by how often each counts.
+    pub windows: u64,
     /// The last window, the lower half of its number, and the instruction of it.
     pub(super) last_window: u32,
     pub(super) last_depth: u32,
     /// Made with the first known value.
-    pub(crate) list: Option<Hotlist<u64>>,
+    pub list: Option<Hotlist<u64>>,
 }
 
 /// What value events have in common that belong to one instruction of one window.
@@ -75,8 +83,9 @@ const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
 
 /// Keeps the value profiles.
 #[derive(Debug)]
-pub(crate) struct Values {
-    pub(crate) profiles: Vec<ValueProfile>,
+pub struct Values {
+    /// All profiles. Those of one instruction are linked.
+    pub profiles: Vec<ValueProfile>,
     pub(super) returns: Vec<Returns>,
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
@@ -95,12 +104,12 @@ pub(crate) struct Values {
 impl Values {
     /// Whether events that come back within a window are counted apart, as those of executions.
     /// Then first events are those of time, for which all windows count.
-    pub(crate) fn tells_executions(&self) -> bool {
+    pub fn tells_executions(&self) -> bool {
         self.long != 0
     }
 
     /// Known values so far.
-    pub(crate) fn known(&self) -> u64 {
+    pub fn known(&self) -> u64 {
         self.known
     }
 

@@ -1,6 +1,6 @@
 //! Where control went: directions of branches, and calls.
 //!
-//! A window that began behind a stall is met too often ([`crate::pipeline::blocks`]). Branches and
+//! A window that began behind a stall is met too often (`pipeline::blocks`). Branches and
 //! calls of such a window count in part, with the probability that a coin would have; a coin has
 //! the same bias, and throws away what was paid for (`docs/decisions/059-which-windows-count.md`).
 //! Parts are fixed-point numbers, so that sums do not depend on their order.

@@ -13,32 +13,35 @@ use super::values::LIST_BYTES;
 use crate::events::{Consumer, Options, Owner, PcId, Shared};
 
 /// Integer arguments of the platform's calling convention: rdi rsi rdx rcx r8 r9.
-pub(crate) const ARGUMENTS: usize = 6;
+pub const ARGUMENTS: usize = 6;
 
 /// A function, and whose it is.
 pub(crate) type Callee = (Owner, PcId);
 
 /// The calls of a burst that count, of one function.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entered {
-    pub(crate) callee: Callee,
+pub struct Entered {
+    /// The function.
+    pub callee: Callee,
     /// Its number, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Wall-clock time, ns of the Unix epoch.
-    pub(crate) time: u64,
+    pub time: u64,
     /// How often each of its calls counts.
-    pub(crate) times: u32,
+    pub times: u32,
     /// Its calls count only as far as they do not depend on the first one.
-    pub(crate) is_dense: bool,
+    pub is_dense: bool,
 }
 
 /// A call, and where it came from as far as that is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    pub(crate) caller: Option<PcId>,
-    pub(crate) arguments: [u64; ARGUMENTS],
+pub struct Arrived {
+    /// The call site.
+    pub caller: Option<PcId>,
+    /// The registers of integer arguments, in the order of [`ARGUMENTS`].
+    pub arguments: [u64; ARGUMENTS],
     /// What it returned, where that was asked, if it was seen to.
-    pub(crate) result: Option<Option<u64>>,
+    pub result: Option<Option<u64>>,
 }
 
 /// The place of a result behind those of arguments.
@@ -46,13 +49,18 @@ const RESULT: u8 = ARGUMENTS as u8;
 
 /// The values of an argument, or of the result, of calls from one site.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
-    pub(crate) caller: Option<PcId>,
+pub struct Profile {
+    /// The call site, if that is known.
+    pub caller: Option<PcId>,
     argument: u8,
-    pub(crate) reached: u64,
-    pub(crate) unknown: u64,
-    pub(crate) windows: u64,
-    pub(crate) list: Hotlist<u64>,
+    /// Calls that count, by how often each does.
+    pub reached: u64,
+    /// Those of them whose value is not known.
+    pub unknown: u64,
+    /// Bursts in which calls counted.
+    pub windows: u64,
+    /// The known values.
+    pub list: Hotlist<u64>,
     last_burst: u64,
     /// Of first calls, which do not count.
     firsts: Option<Hotlist<u64>>,
@@ -71,7 +79,7 @@ struct Function {
 
 /// Keeps the arguments of calls.
 #[derive(Debug)]
-pub(crate) struct Entries {
+pub struct Entries {
     functions: FxHashMap<Callee, Function>,
     config: Config,
 }
@@ -161,7 +169,7 @@ impl Arrived {
 
 impl Entries {
     /// Counts the calls of a burst; `first` is the one before them, which counts itself no time.
-    pub(crate) fn entered(
+    pub fn entered(
         &mut self,
         shared: &mut Shared,
         burst: &Entered,
@@ -236,7 +244,7 @@ impl Entries {
     }
 
     /// The profiles: of whose function, and whether the shares are of executions.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (Callee, &Profile, bool)> {
+    pub fn each(&self) -> impl Iterator<Item = (Callee, &Profile, bool)> {
         self.functions.iter().flat_map(|(callee, function)| {
             let callers = function.callers.is_independent();
             let all = function.profiles.iter();
@@ -247,7 +255,7 @@ impl Entries {
 
 impl Profile {
     /// The name of its parameter.
-    pub(crate) fn parameter(&self) -> String {
+    pub fn parameter(&self) -> String {
         let parameter = match self.argument {
             RESULT => Parameter::Result,
             argument => Parameter::Arg(argument),
@@ -276,7 +284,7 @@ impl Consumer for Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consumers::tables::Tables;
+    use crate::tables::Tables;
     use machine::images::ImageId;
     use machine::place::Pc;
 

@@ -1,16 +1,15 @@
 //! The events of a window, and what consumes them.
 //!
 //! The interpreter says what each instruction does, by process addresses. The stage
-//! ([`crate::pipeline::stage`]) turns that into events of the program: instructions by image and
-//! address, calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in
-//! order.
+//! (`pipeline::stage`) turns that into events of the program: instructions by image and address,
+//! calls with their site and callee, jumps, returns. Every [`Consumer`] gets all events in order.
 //!
 //! A consumer overrides the methods of the events that it wants. The other methods are empty and
 //! are inlined, so an event that nobody wants costs no instruction. The same holds for a consumer
-//! that is not registered ([`crate::consumers`]).
+//! that is not registered ([`crate::Consumers`]).
 
 mod budget;
-pub(crate) mod lost;
+pub mod lost;
 mod shared;
 mod sites;
 
@@ -18,48 +17,49 @@ use counters::CounterKey;
 use interpreter::{Parameter, StopReason, Word};
 use profiledb::StackEnd;
 
-pub(crate) use self::shared::{Owner, PcId, Shared, SubjectId};
-pub(crate) use self::sites::{NONE, Site, SiteId};
+pub use self::shared::{Owner, PcId, Shared, SubjectId};
+pub use self::sites::SiteId;
+pub(crate) use self::sites::{NONE, Site};
 use machine::images::Others;
 use machine::place::Pc;
 
 /// A value event; `None`: a window reached the instruction, but its value is not known.
-pub(crate) type Event = (Parameter, Option<u64>);
+pub type Event = (Parameter, Option<u64>);
 
 /// What all events of one window have in common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Context {
+pub struct Context {
     /// Whose sample the window begins at.
-    pub(crate) owner: Owner,
+    pub owner: Owner,
     /// The window runs kernel code.
-    pub(crate) is_kernel: bool,
+    pub is_kernel: bool,
     /// Number of the window, from 1.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Wall-clock time of the sample, ns of the Unix epoch.
-    pub(crate) time: u64,
+    pub time: u64,
     /// How often the events of the window count: its interval may be longer than the mean.
-    pub(crate) times: u32,
+    pub times: u32,
     /// The part of each branch and call that counts. Branches and calls are events of executions,
     /// and have no counts of time beside them.
-    pub(crate) part: f64,
+    pub part: f64,
 }
 
 /// Where in its window an event is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<'a> {
+pub struct At<'a> {
     /// What holds for the whole window.
-    pub(crate) window: &'a Context,
+    pub window: &'a Context,
     /// The instruction. `None`: the shared tables had no room for it, and counted that.
-    pub(crate) site: Option<SiteId>,
+    pub site: Option<SiteId>,
     /// Which of the window's instructions this is, from 1.
-    pub(crate) depth: u32,
+    pub depth: u32,
     /// The call site of the function that runs, if that is known.
-    pub(crate) caller: Option<PcId>,
+    pub caller: Option<PcId>,
 }
 
 /// Where a call or a jump leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// Nothing is known of it.
     Unknown,
     /// This place, for which the shared tables have no room.
@@ -70,7 +70,7 @@ pub(crate) enum Target {
 
 impl Target {
     /// The index of the place, if there is one.
-    pub(crate) fn id(self) -> Option<PcId> {
+    pub fn id(self) -> Option<PcId> {
         match self {
             Self::Known(id) => Some(id),
             Self::Unknown | Self::NoRoom => None,
@@ -79,103 +79,91 @@ impl Target {
 }
 
 /// A call, or a jump that takes the place of a call and a return.
-#[expect(
-    dead_code,
-    reason = "consumers may ask for more than those of today do"
-)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     /// The call instruction.
-    pub(crate) site: PcId,
+    pub site: PcId,
     /// The function that is called. Stubs on the way are left out.
-    pub(crate) callee: Target,
+    pub callee: Target,
     /// A jump to another function: that one returns to the caller of the present function.
-    pub(crate) is_tail_call: bool,
+    pub is_tail_call: bool,
     /// What is handed over; `None` where nobody asked for it, or where the callee is denied.
-    pub(crate) arguments: Option<Arguments<'a>>,
+    pub arguments: Option<Arguments<'a>>,
 }
 
 /// The registers that may hold arguments of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arguments<'a> {
+pub struct Arguments<'a> {
     /// The registers at the call.
-    pub(crate) registers: &'a interpreter::Call,
+    pub registers: &'a interpreter::Call,
     /// The registers beside the platform's that the callee's language uses.
-    pub(crate) others: Option<Others>,
+    pub others: Option<Others>,
     /// The lowest 64 bits of xmm0 to xmm7, where they are wanted.
-    pub(crate) vectors: Option<&'a [Word; 8]>,
+    pub vectors: Option<&'a [Word; 8]>,
     /// Whether it is wanted what they point to.
-    pub(crate) with_strings: bool,
+    pub with_strings: bool,
 }
 
 /// An access to memory of at most 8 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// The process address, if that is known.
-    pub(crate) address: Option<u64>,
+    pub address: Option<u64>,
     /// How many bytes the instruction loads.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// What it loads, if all of that is known.
-    pub(crate) value: Option<u64>,
+    pub value: Option<u64>,
 }
 
 /// A store to memory of at most 8 bytes.
-#[expect(
-    dead_code,
-    reason = "consumers may ask for more than those of today do"
-)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Store {
+pub struct Store {
     /// The process address, if that is known.
-    pub(crate) address: Option<u64>,
+    pub address: Option<u64>,
     /// How many bytes the instruction stores.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// What it stores, if all of that is known.
-    pub(crate) value: Option<u64>,
+    pub value: Option<u64>,
 }
 
 /// The call stack of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CallStack<'a> {
+pub struct CallStack<'a> {
     /// Whose sample it is.
-    pub(crate) owner: Owner,
+    pub owner: Owner,
     /// The frames, the innermost first: the interrupted instruction, then calls.
-    pub(crate) frames: &'a [Pc],
+    pub frames: &'a [Pc],
     /// Why there are no more.
-    pub(crate) end: StackEnd,
+    pub end: StackEnd,
     /// What the sample stands for, in the clock's unit.
-    pub(crate) weight: u64,
+    pub weight: u64,
 }
 
 /// How a window ended.
-#[expect(
-    dead_code,
-    reason = "consumers may ask for more than those of today do"
-)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ending {
+pub struct Ending {
     /// Instructions that were interpreted to their end.
-    pub(crate) instructions: u32,
+    pub instructions: u32,
     /// Why there are no more.
-    pub(crate) stop: StopReason,
+    pub stop: StopReason,
 }
 
 /// What is settled before the first event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
+pub struct Options {
     /// The settings of each hotlist.
-    pub(crate) lists: hotlist::Config,
+    pub lists: hotlist::Config,
     /// Instructions of a window, at most.
-    pub(crate) window: u32,
+    pub window: u32,
     /// Whether hotlists are kept apart by the call site of their function.
-    pub(crate) by_caller: bool,
+    pub by_caller: bool,
 }
 
 /// Something that the events of windows go to.
 ///
 /// Memory is bounded: a consumer charges what it keeps to the budget of [`Shared`], and counts what
 /// finds no room. A consumer goes with the tables of its flush interval.
-pub(crate) trait Consumer {
+pub trait Consumer {
     /// An empty one.
     fn new(options: &Options) -> Self;
 

@@ -15,9 +15,9 @@ use interpreter::Parameter;
 use profiledb::{Moment, StackEnd};
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::copy::Wanted;
-use self::tally::Tally;
-use crate::consumers::Consumers;
+pub use self::copy::Wanted;
+pub use self::tally::Tally;
+use crate::Consumers;
 use crate::events::lost::Lost;
 use crate::events::{At, CallStack, Consumer, Context, Options, Owner, PcId, Shared};
 use machine::place::Pc;
@@ -32,27 +32,33 @@ struct Arrival {
 
 /// Interrupts at a PC.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cycles {
-    pub(crate) pc: PcId,
-    pub(crate) caller: Option<PcId>,
-    pub(crate) samples: u64,
-    pub(crate) weight: u64,
+pub struct Cycles {
+    /// Where they came.
+    pub pc: PcId,
+    /// The call site of the function there, if that is known.
+    pub caller: Option<PcId>,
+    /// How many.
+    pub samples: u64,
+    /// What they stand for, in the clock's unit.
+    pub weight: u64,
 }
 
 /// Everything collected since the last flush.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub struct Tables {
     options: Options,
-    pub(crate) shared: Shared,
+    /// What the consumers share.
+    pub shared: Shared,
     /// What windows find.
-    pub(crate) consumers: Consumers,
+    pub consumers: Consumers,
     /// By the places themselves: for most samples this is all that is looked up.
     cycles: FxHashMap<Arrival, Cycles>,
-    pub(crate) tally: Tally,
+    /// What is counted at every sample or window.
+    pub tally: Tally,
     /// What is counted seldom.
     counts: FxHashMap<CounterKey, u64>,
     /// How far the samples come at even distances of time: see [`hotlist::Draws::even`].
-    pub(crate) evenness: f64,
+    pub evenness: f64,
 }
 
 /// Rough size of an entry with its share of the hash table, in bytes.
@@ -60,7 +66,7 @@ const CYCLES_BYTES: usize = 2 * size_of::<(Arrival, Cycles)>();
 
 impl Tables {
     /// Empty tables with room for `budget` bytes.
-    pub(crate) fn new(options: &Options, budget: usize, coins: Generator) -> Self {
+    pub fn new(options: &Options, budget: usize, coins: Generator) -> Self {
         Self {
             options: *options,
             shared: Shared::new(budget, coins),
@@ -79,29 +85,29 @@ impl Tables {
 
     /// Takes what was collected. What is left is empty, for windows of the same kind, and goes on
     /// tossing the same coins.
-    pub(crate) fn take(&mut self) -> Self {
+    pub fn take(&mut self) -> Self {
         let mut empty = self.empty(self.shared.budget.most());
         std::mem::swap(&mut empty.shared.coins, &mut self.shared.coins);
         std::mem::replace(self, empty)
     }
 
     /// Bytes in use, roughly.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.shared.budget.used()
     }
 
     /// Whether a flush is due for want of room.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.shared.budget.is_full()
     }
 
     /// What was lost.
-    pub(crate) fn lost(&self) -> &Lost {
+    pub fn lost(&self) -> &Lost {
         &self.shared.lost
     }
 
     /// Adds to a counter.
-    pub(crate) fn count(&mut self, what: impl Into<CounterKey>, n: u64) {
+    pub fn count(&mut self, what: impl Into<CounterKey>, n: u64) {
         if n == 0 {
             return;
         }
@@ -111,7 +117,7 @@ impl Tables {
 
     /// All counters. Losses are there even if there were none, so that a reader sees what was
     /// watched.
-    pub(crate) fn counters(&self) -> BTreeMap<CounterKey, u64> {
+    pub fn counters(&self) -> BTreeMap<CounterKey, u64> {
         let mut counters = BTreeMap::new();
         let mut add = |what, n| {
             let counter = counters.entry(what).or_insert(0_u64);
@@ -137,7 +143,7 @@ impl Tables {
     /// Counts interrupts and the sum of their intervals. Where there is no room for the caller, it
     /// is left out; where there is none at all, they are counted as lost. Returns the caller's
     /// index.
-    pub(crate) fn add_cycles(
+    pub fn add_cycles(
         &mut self,
         owner: Owner,
         pc: Pc,
@@ -162,7 +168,7 @@ impl Tables {
     }
 
     /// Counts how a sample's thread was scheduled; `number` is the sample's own, from 1.
-    pub(crate) fn add_moment(
+    pub fn add_moment(
         &mut self,
         (owner, is_kernel): (Owner, bool),
         pc: Pc,
@@ -190,7 +196,7 @@ impl Tables {
     }
 
     /// Tells consumers of the call stack of a sample, the innermost frame first.
-    pub(crate) fn add_stack(&mut self, owner: Owner, frames: &[Pc], end: StackEnd, weight: u64) {
+    pub fn add_stack(&mut self, owner: Owner, frames: &[Pc], end: StackEnd, weight: u64) {
         let stack = CallStack {
             owner,
             frames,
@@ -223,12 +229,12 @@ impl Tables {
     }
 
     /// The interrupts at each PC, whose they are, and who called.
-    pub(crate) fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
+    pub fn cycles(&self) -> impl Iterator<Item = (Owner, Cycles)> {
         self.cycles.iter().map(|(key, cycles)| (key.owner, *cycles))
     }
 
     /// The samples of each owner.
-    pub(crate) fn samples(&self) -> FxHashMap<Owner, u64> {
+    pub fn samples(&self) -> FxHashMap<Owner, u64> {
         let mut samples = FxHashMap::default();
         for (key, cycles) in &self.cycles {
             *samples.entry(key.owner).or_insert(0) += cycles.samples;

@@ -18,7 +18,7 @@ type Key = (Owner, PcId, Option<PcId>);
 
 /// Counts calls and indirect jumps.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub struct Calls {
     calls: FxHashMap<Key, Counted>,
     /// What each call of the present window weighs.
     weight: u32,
@@ -60,9 +60,7 @@ impl Calls {
     }
 
     /// The calls that windows met: from where, and where to, if that is known.
-    pub(crate) fn each(
-        &self,
-    ) -> impl Iterator<Item = (Owner, PcId, Option<PcId>, profiledb::Calls)> {
+    pub fn each(&self) -> impl Iterator<Item = (Owner, PcId, Option<PcId>, profiledb::Calls)> {
         let all = self.calls.iter();
         all.map(|(&(owner, site, callee), calls)| (owner, site, callee, calls.told()))
     }

@@ -2,14 +2,14 @@
 //! instruction up to twenty times and count by their intervals: a model of programs and of clocks,
 //! with the real tables, acceptance, lists and intervals.
 //!
-//! `SHOW=1 cargo test -p vcpid coverage -- --nocapture` prints each.
+//! `SHOW=1 cargo test -p consumers coverage -- --nocapture` prints each.
 
 use hotlist::{Draws, Generator, Sum};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::OneSite;
-use crate::pipeline::acceptance::Acceptance;
+use crate::acceptance::Acceptance;
 
 const WINDOW: u32 = 256;
 /// Samples of a recording, and those that a phase of the program lasts.
