@@ -17,7 +17,6 @@
 mod check;
 mod command;
 mod ctl;
-mod pipeline;
 mod record;
 mod replay;
 mod serve;

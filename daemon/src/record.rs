@@ -15,9 +15,6 @@ use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::command::{self, Waiting};
-use crate::pipeline::collector::{Collector, Settings, Totals};
-use crate::pipeline::raw;
-use crate::pipeline::steps::Steps;
 use crate::session::{Driver, Session, TICK, queue};
 use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
@@ -28,6 +25,9 @@ use crate::store::{CANNOT_WRITE, Saved, Store};
 use machine::system::memory;
 use machine::system::processors::Processors;
 use machine::system::procfs;
+use pipeline::collector::{Collector, Settings, Totals};
+use pipeline::raw;
+use pipeline::steps::Steps;
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;

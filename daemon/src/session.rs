@@ -12,14 +12,14 @@ use counters::{Counter, Loss};
 use profiledb::Subject;
 use sampler::{Batch, Pid, Record};
 
-use crate::pipeline::collector::Collector;
-use crate::pipeline::merge::Merge;
-use crate::pipeline::raw::Entry;
 use crate::session::sleep::Sleep;
 use crate::store::flush::Snapshot;
 use crate::store::{Saved, Store};
 use consumers::events::lost::Lost;
 use consumers::tables::Wanted;
+use pipeline::collector::Collector;
+use pipeline::merge::Merge;
+use pipeline::raw::Entry;
 
 /// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several
 /// seconds loses nothing at the usual rates.
@@ -304,7 +304,7 @@ impl Session {
             }
             // One was received in any case: what waits may wait for its CPU.
             let taken = usize::try_from(self.taken_bytes - before).unwrap_or(usize::MAX);
-            if self.is_a_piece(self.merge.len(), taken) {
+            if self.is_a_piece(self.merge.waiting(), taken) {
                 return Received::APiece;
             }
         }

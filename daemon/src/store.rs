@@ -15,13 +15,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use profiledb::{Error, Subject, Writer};
 
-use crate::pipeline::collector::{Collector, Totals};
 use crate::store::checkpointer::Checkpointer;
 use crate::store::flush::Snapshot;
 use crate::store::output::count;
 use crate::store::saver::{Done, Saver};
 use consumers::events::lost::Lost;
 use consumers::tables::{Tables, Wanted};
+use pipeline::collector::{Collector, Totals};
 
 /// What `-o` names cannot be had.
 pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
@@ -330,7 +330,7 @@ mod tests {
     use profiledb::Epoch;
 
     use super::*;
-    use crate::pipeline::collector::Settings;
+    use pipeline::collector::Settings;
 
     /// What a defect keeps from being written is given up and counted, with what it told of losses,
     /// and what comes after it is saved.

@@ -100,10 +100,25 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
+        name: "pipeline",
+        may_use: &[
+            "machine",
+            "consumers",
+            "counters",
+            "sampler",
+            "interpreter",
+            "hotlist",
+            "parameters",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
         name: "vcpid",
         may_use: &[
             "machine",
             "consumers",
+            "pipeline",
             "counters",
             "sampler",
             "interpreter",
@@ -313,6 +328,9 @@ mod tests {
         assert_eq!(complaints("consumers", "machine", false), 0);
         assert_eq!(complaints("machine", "consumers", false), 1);
         assert_eq!(complaints("consumers", "sampler", false), 1);
+        assert_eq!(complaints("pipeline", "consumers", false), 0);
+        assert_eq!(complaints("consumers", "pipeline", false), 1);
+        assert_eq!(complaints("pipeline", "protocol", false), 1);
     }
 
     /// Development dependencies on our crates are for the end-to-end tests alone.

@@ -27,7 +27,6 @@ use super::rolling::Rolling;
 use super::sampling::Sampling;
 use super::socket::Socket;
 use super::status::Figures;
-use crate::pipeline::collector::{Collector, Settings};
 use crate::session::{Driver, Session, TICK};
 use crate::settings::choices;
 use crate::settings::config::Config;
@@ -37,6 +36,7 @@ use crate::store::{Saved, Store};
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
 use machine::system::procfs;
+use pipeline::collector::{Collector, Settings};
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);

@@ -18,7 +18,6 @@ use profiledb::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::stacks::write_stacks;
-use crate::pipeline::collector::{Collector, Totals};
 use consumers::events::lost::Lost;
 use consumers::events::{Owner, PcId};
 use consumers::tables::Tables;
@@ -28,6 +27,7 @@ use machine::kernel::{Kernel, KernelNames};
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
 use machine::system::memory::of_vec;
+use pipeline::collector::{Collector, Totals};
 
 /// Bytes of one file's symbol tables that are read for names that readers will not find.
 const NAMES_AT_ONCE: u64 = 96 << 20;

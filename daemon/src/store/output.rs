@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-use crate::pipeline::collector::Totals;
+use pipeline::collector::Totals;
 
 /// Prints text. That nobody reads on (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<()> {

@@ -176,7 +176,7 @@ mod tests {
         let paths = [
             "docs/page.md",
             "docs/src/a.md",
-            "daemon/src/pipeline/raw.rs",
+            "daemon/pipeline/src/raw.rs",
         ]
         .map(PathBuf::from);
         let found = check(&document(text), &paths);

@@ -5,9 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use profiledb::Subject;
 
 use super::{MOST_BYTES, Snapshot, sampled_code};
-use crate::pipeline::collector::Collector;
 use consumers::tables::Wanted;
 use machine::images::ImageId;
+use pipeline::collector::Collector;
 
 impl Snapshot {
     /// What was collected between these times and is still being added to, of owners whose access

@@ -2,14 +2,14 @@
 //!
 //! A sample names a thread. Soon behind it the thread is stopped where it is then, stepped over a
 //! few instructions, and let go ([`sampler::Stepper`]); all its registers are read before and
-//! behind each. The collector ([`crate::pipeline::collector`]) makes values of what was seen, and
+//! behind each. The collector ([`crate::collector`]) makes values of what was seen, and
 //! compares what it works out from the same registers.
 //!
 //! Another process does it ([`helper`]): what it traces must outlive the collector. A thread here
 //! asks it, for one thread at a time, no more often than was asked for, and gives each thread a
 //! rest.
 
-pub(crate) mod helper;
+pub mod helper;
 mod plan;
 pub(crate) mod results;
 mod wire;
@@ -29,7 +29,7 @@ use nix::sys::prctl;
 use sampler::{Hitch, Pid, Tid, Visit};
 
 use self::wire::Ask;
-use crate::pipeline::lot::Lot;
+use crate::lot::Lot;
 use machine::loadmap::ProcessId;
 
 /// Threads that wait for their turn at least and at most, and as many that are drawn of each round
@@ -62,7 +62,7 @@ pub(crate) struct Answer {
 
 /// The collector's end of the thread.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub struct Steps {
     /// `None` when nothing more is asked.
     requests: Option<SyncSender<Request>>,
     answers: Receiver<Answer>,
@@ -77,7 +77,7 @@ impl Steps {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(most: u32) -> Result<Self> {
+    pub fn start(most: u32) -> Result<Self> {
         let room = (most as usize / 2).clamp(FEWEST, MOST);
         let (requests, asked) = sync_channel(room);
         let (sender, answers) = sync_channel(SEEN);

@@ -21,14 +21,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
 
 use self::waiting::Waiting;
-use crate::pipeline::blocks::Blocks;
-use crate::pipeline::bounce::Bounce;
-use crate::pipeline::entries::Entries;
-use crate::pipeline::handler_updates::HandlerUpdates;
-use crate::pipeline::merge::Merged;
-use crate::pipeline::raw;
-use crate::pipeline::stage::Accesses;
-use crate::pipeline::steps::Steps;
+use crate::blocks::Blocks;
+use crate::bounce::Bounce;
+use crate::entries::Entries;
+use crate::handler_updates::HandlerUpdates;
+use crate::merge::Merged;
+use crate::raw;
+use crate::stage::Accesses;
+use crate::steps::Steps;
 use consumers::acceptance::Acceptance;
 use consumers::events::{Options, PcId};
 use consumers::tables::Tables;
@@ -47,35 +47,39 @@ use machine::system::page_check::Evidence;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) window: u32,
-    pub(crate) capture: ValueKinds,
-    pub(crate) by_caller: bool,
-    pub(crate) seed: u64,
+pub struct Settings {
+    /// Instructions of a window, at most.
+    pub window: u32,
+    /// Which values of instructions are kept.
+    pub capture: ValueKinds,
+    /// Keep values apart by the call site of their function.
+    pub by_caller: bool,
+    /// Of all coins: with the same seed the same records make the same tables.
+    pub seed: u64,
     /// Bytes for the tables, half of them for those that are being saved.
-    pub(crate) memory: usize,
+    pub memory: usize,
     /// Bytes for the unwind rules of programs, and where they are mapped.
-    pub(crate) programs: usize,
+    pub programs: usize,
     /// Capture values of denied images and non-dumpable processes too.
-    pub(crate) allow_secrets: bool,
+    pub allow_secrets: bool,
     /// Beginnings of the names of more images that are denied.
-    pub(crate) deny: Vec<String>,
+    pub deny: Vec<String>,
     /// Callers of a call stack, at most; where it is 1 or less, there are no call stacks.
-    pub(crate) callers: u32,
+    pub callers: u32,
     /// Keep processes apart.
-    pub(crate) per_process: bool,
+    pub per_process: bool,
     /// Wall clock minus sample clock, ns.
-    pub(crate) clock_offset: i64,
+    pub clock_offset: i64,
     /// Mean interval of clocks whose intervals stay in force for many samples, in the clock's unit.
-    pub(crate) mean_interval: Option<u64>,
+    pub mean_interval: Option<u64>,
     /// What the processor has, by the kernel's names.
-    pub(crate) processor: String,
+    pub processor: String,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "small"))]
 impl Settings {
     /// The usual ones, with a megabyte for the tables.
-    pub(crate) fn small() -> Self {
+    pub fn small() -> Self {
         Self {
             window: 16,
             capture: ValueKinds::default(),
@@ -95,23 +99,28 @@ impl Settings {
 }
 
 /// The state of a collection.
-pub(crate) struct Collector {
+pub struct Collector {
     settings: Settings,
-    pub(crate) images: Images,
-    pub(crate) loadmap: Loadmap,
+    /// The images that samples have met.
+    pub images: Images,
+    /// The processes, and what they map.
+    pub loadmap: Loadmap,
     files: Files,
-    pub(crate) kernel: Kernel,
+    /// The kernel, and where it lies.
+    pub kernel: Kernel,
     kernel_image: ImageId,
     /// The kernel's addresses.
     kernel_space: Process,
     blocks: Blocks,
-    pub(crate) cache: DecodeCache,
+    /// The instructions that windows ran through, decoded.
+    pub cache: DecodeCache,
     /// Instructions that windows ran through, in the form that they run in.
     traces: Traces,
     epochs: Epochs,
     /// What windows work on, kept from one to the next.
     state: WindowState,
-    pub(crate) tables: Tables,
+    /// What has been collected since the last flush.
+    pub tables: Tables,
     acceptance: Acceptance,
     /// Where the engine has a handler in the kernel.
     updates: Option<HandlerUpdates>,
@@ -141,31 +150,36 @@ pub(crate) struct Collector {
     walker: Walker,
     periods: FxHashSet<u64>,
     /// Totals over the whole run, for the closing line.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
 }
 
 /// Totals of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) samples: u64,
-    pub(crate) values: u64,
-    pub(crate) lost: u64,
-    pub(crate) throttled: u64,
+pub struct Totals {
+    /// Samples.
+    pub samples: u64,
+    /// Known values.
+    pub values: u64,
+    /// All that was lost ([`Loss`]), up to the last flush.
+    pub lost: u64,
+    /// How often the kernel throttled the clock.
+    pub throttled: u64,
     /// Windows that were lost because their process was gone.
-    pub(crate) gone: u64,
+    pub gone: u64,
     /// The time that the samples stand for, in the clock's unit.
-    pub(crate) weight: u64,
+    pub weight: u64,
     /// As many samples would stand for what the clock counted besides.
-    pub(crate) unsampled: u64,
-    /// Pairs of breakpoints and steps that were seen, those that were worked out, and of how many
-    /// of these the processor made something else.
-    pub(crate) pairs: u64,
-    pub(crate) compared: u64,
-    pub(crate) disagreed: u64,
+    pub unsampled: u64,
+    /// Pairs of breakpoints and steps that were seen.
+    pub pairs: u64,
+    /// Those of them that were worked out as well.
+    pub compared: u64,
+    /// Of how many of these the processor made something else.
+    pub disagreed: u64,
     /// Of how many it loaded what others may have written meanwhile, and made something else.
-    pub(crate) raced: u64,
+    pub raced: u64,
     /// Results of instructions that were compared.
-    pub(crate) compared_results: u64,
+    pub compared_results: u64,
 }
 
 /// Decoded instructions kept, about 200 bytes each.
@@ -176,7 +190,8 @@ const PREPARED: usize = 1 << 16;
 const MAX_PERIODS: usize = 1 << 16;
 
 impl Collector {
-    pub(crate) fn new(settings: Settings) -> Self {
+    /// A collector that has seen nothing. It reads where the kernel lies.
+    pub fn new(settings: Settings) -> Self {
         // Half for their unwind rules, half for where they are mapped.
         let room = settings.programs / 2;
         let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
@@ -227,23 +242,23 @@ impl Collector {
     /// Says whether more comes than can be looked at. Then windows are left out, so that samples do
     /// not find the handler's buffers full: their times and callers cost a tenth of what their
     /// values do. A raw recording is to bring the same again, so none are where one is written.
-    pub(crate) fn set_behind(&mut self, is_behind: bool) {
+    pub fn set_behind(&mut self, is_behind: bool) {
         self.is_behind = is_behind && self.raw.is_none();
     }
 
     /// Writes down all that is taken from now on.
-    pub(crate) fn write_raw(&mut self, writer: raw::Writer) {
+    pub fn write_raw(&mut self, writer: raw::Writer) {
         self.loadmap.host = Host::Noted(Vec::new());
         self.raw = Some(writer);
     }
 
     /// The raw recording, which ends here.
-    pub(crate) fn take_raw(&mut self) -> Option<raw::Writer> {
+    pub fn take_raw(&mut self) -> Option<raw::Writer> {
         self.raw.take()
     }
 
     /// Runs a recording again that was made elsewhere, or in another life of this machine.
-    pub(crate) fn replay(&mut self, own_pid: Pid, kernel: Kernel) {
+    pub fn replay(&mut self, own_pid: Pid, kernel: Kernel) {
         self.own_pid = own_pid;
         self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
         self.kernel = kernel;
@@ -252,42 +267,42 @@ impl Collector {
     }
 
     /// Says that intervals are drawn around another mean from now on.
-    pub(crate) fn set_mean_interval(&mut self, mean: u64) {
+    pub fn set_mean_interval(&mut self, mean: u64) {
         self.acceptance.set_mean(mean);
     }
 
     /// Tells this handler of processes and unwind rows from now on.
-    pub(crate) fn tell(&mut self, handler: Handler) {
+    pub fn tell(&mut self, handler: Handler) {
         self.updates = Some(HandlerUpdates::new(handler));
     }
 
     /// Says that some samples are chosen to bring vector registers: the others do not tell what
     /// depends on them, so that what is known of that is not known by its origin.
-    pub(crate) fn expect_vectors(&mut self) {
+    pub fn expect_vectors(&mut self) {
         self.expects_vectors = true;
     }
 
     /// Whether there is a handler, whose samples bring what their windows need.
-    pub(crate) fn has_handler(&self) -> bool {
+    pub fn has_handler(&self) -> bool {
         self.updates.is_some()
     }
 
     /// Processes that the handler was told of so far.
-    pub(crate) fn met(&self) -> u64 {
+    pub fn met(&self) -> u64 {
         self.updates.as_ref().map_or(0, HandlerUpdates::met)
     }
 
     /// Asks the kernel again for the mappings of programs that samples asked about of late, and
     /// says how long the youngest of these has been known. When it ends, nobody can be asked any
     /// more.
-    pub(crate) fn ask_again(&mut self) -> Option<Duration> {
+    pub fn ask_again(&mut self) -> Option<Duration> {
         let met = self.loadmap.look_again()?;
         let age = sampler::clock_now().saturating_sub(met);
         Some(Duration::from_nanos(age))
     }
 
     /// Empty tables in place of the full ones, which are returned.
-    pub(crate) fn take_tables(&mut self) -> Tables {
+    pub fn take_tables(&mut self) -> Tables {
         let distinct = self.periods.len() as u64;
         self.periods.clear();
         self.tables.count(Counter::DistinctIntervals, distinct);
@@ -323,20 +338,20 @@ impl Collector {
 
     /// Why it would be well to begin with a new collector, if it would: what is known of images is
     /// never given up one by one.
-    pub(crate) fn has_grown_old(&self) -> Option<&'static str> {
+    pub fn has_grown_old(&self) -> Option<&'static str> {
         self.images
             .are_many()
             .then_some("more images are known than is good for the memory")
     }
 
     /// Closes the files of programs that nobody runs any more.
-    pub(crate) fn close_unmapped_images(&mut self) {
+    pub fn close_unmapped_images(&mut self) {
         let mapped = self.loadmap.mapped_images();
         self.images.close_all_but(&mapped);
     }
 
     /// Gives up what was decoded from files that have changed since, about once a second.
-    pub(crate) fn look_at_images(&mut self) {
+    pub fn look_at_images(&mut self) {
         self.images.rules.tick();
         for image in self.images.drop_changed() {
             self.walker.forget();
@@ -359,7 +374,7 @@ impl Collector {
 
     /// Looks for new names of code that processes make at run time, and at the code, some times a
     /// second.
-    pub(crate) fn look_at_generated(&mut self) {
+    pub fn look_at_generated(&mut self) {
         if self.images.has_generated() && self.loadmap.host.is_live() {
             let now = sampler::clock_now();
             let renamed = self.images.look_at_generated(None, now);
@@ -377,7 +392,7 @@ impl Collector {
 
     /// Lets a sample wait for others that were taken at its place; gives back what is none. In
     /// order of time.
-    pub(crate) fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
+    pub fn put_off(&mut self, (record, evidence): Merged) -> Option<Merged> {
         let waits = self.raw.is_none() && matches!(record, Record::Sample(_) | Record::Packed(_));
         if !waits {
             return Some((record, evidence));
@@ -390,7 +405,7 @@ impl Collector {
     /// tells of what they may see of their process, or whether there is one. Where there was no
     /// more than data without a file and with the same rights, they see as much as where there is
     /// none.
-    pub(crate) fn precede(&mut self, record: &Record) -> bool {
+    pub fn precede(&mut self, record: &Record) -> bool {
         match record {
             Record::Mmap(mmap) => {
                 let end = mmap.address.saturating_add(mmap.len);
@@ -419,25 +434,25 @@ impl Collector {
 
     /// Leaves out the windows of samples that were taken before this time, by their clock in
     /// nanoseconds: as [when it is behind](Self::set_behind).
-    pub(crate) fn leave_out_windows_before(&mut self, time: u64) {
+    pub fn leave_out_windows_before(&mut self, time: u64) {
         if self.raw.is_none() {
             self.late = self.late.max(time);
         }
     }
 
     /// Samples that wait.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Bytes of what waits.
-    pub(crate) fn waiting_bytes(&self) -> usize {
+    pub fn waiting_bytes(&self) -> usize {
         self.waiting.bytes()
     }
 
     /// Looks at the next sample that waits, once they are [in order](Self::sort_waiting); false if there
     /// is none.
-    pub(crate) fn run_next(&mut self) -> bool {
+    pub fn run_next(&mut self) -> bool {
         let Some(arrival) = self.waiting.pop() else {
             return false;
         };
@@ -446,7 +461,7 @@ impl Collector {
     }
 
     /// Takes a record, in order of time. None waits.
-    pub(crate) fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
+    pub fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
         if let Record::Mmap(mmap) = &mut record
             && self.loadmap.host.is_live()
         {
@@ -468,7 +483,7 @@ impl Collector {
     }
 
     /// Writes an entry of a raw recording, and what was answered meanwhile behind it.
-    pub(crate) fn note(&mut self, entry: &raw::Entry) {
+    pub fn note(&mut self, entry: &raw::Entry) {
         let Some(raw) = &mut self.raw else { return };
         raw.write(entry);
         for (pid, answer) in self.loadmap.host.take_noted() {
@@ -569,7 +584,7 @@ impl Collector {
     }
 
     /// What its parts hold beside the tables.
-    pub(crate) fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
         let (images, pages) = self.images.bytes();
         Memory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
@@ -579,7 +594,7 @@ impl Collector {
     }
 
     /// Counts a loss.
-    pub(crate) fn lost(&mut self, loss: Loss, count: u64) {
+    pub fn lost(&mut self, loss: Loss, count: u64) {
         self.tables.shared.lost.count(loss, count);
     }
 }

@@ -8,9 +8,9 @@ use sampler::{RawSample, State, Visit};
 
 use super::pairs::Silent;
 use super::{Collector, start};
-use crate::pipeline::bounce::truth::{self, Difference};
-use crate::pipeline::steps::results::results;
-use crate::pipeline::steps::{Answer, Request, Steps};
+use crate::bounce::truth::{self, Difference};
+use crate::steps::results::results;
+use crate::steps::{Answer, Request, Steps};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::access::Evidence;
 use machine::address_space::AddressSpace;
@@ -106,13 +106,13 @@ pub(super) fn draw(steps: &mut Steps, sample: &RawSample, process: ProcessId) {
 
 impl Collector {
     /// Has threads of some samples stepped from now on.
-    pub(crate) fn step(&mut self, steps: Steps) {
+    pub fn step(&mut self, steps: Steps) {
         self.steps = Some(steps);
     }
 
     /// Asks for visits of what was drawn of this round of samples, and looks at those that have
     /// come; at the end no thread stands any more.
-    pub(crate) fn take_steps(&mut self, is_last: bool) {
+    pub fn take_steps(&mut self, is_last: bool) {
         let Some(steps) = &mut self.steps else {
             return;
         };

@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::wire::{self, Ask};
 
 /// Answers what it is asked, until it is asked no more.
-pub(crate) fn run() -> Result<u8> {
+pub fn run() -> Result<u8> {
     let stepper = Stepper::new().context("cannot keep signals from stepping")?;
     // Who kills collectors by their name, or for want of memory, is not to meet this one. Where
     // that is not allowed, it is as it is.

@@ -3,7 +3,7 @@
 use profiledb::StackEnd;
 
 use super::Collector;
-use crate::pipeline::handler_updates::HandlerUpdates;
+use crate::handler_updates::HandlerUpdates;
 use consumers::events::Owner;
 use machine::place::Pc;
 use machine::stack::{Walked, Walker};

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Burst, Entry, RawSample};
 
 use super::Collector;
-use crate::pipeline::entries::{Entries, Kept, Seen, Target};
+use crate::entries::{Entries, Kept, Seen, Target};
 use consumers::entries::{ARGUMENTS, Arrived, Entered};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
@@ -113,12 +113,12 @@ fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc>
 
 impl Collector {
     /// Has entries of functions watched from now on.
-    pub(crate) fn watch_entries(&mut self, entries: Entries) {
+    pub fn watch_entries(&mut self, entries: Entries) {
         self.entries = Some(entries);
     }
 
     /// Takes what was seen at entries since the last call.
-    pub(crate) fn take_entries(&mut self) {
+    pub fn take_entries(&mut self) {
         let Some(entries) = &mut self.entries else {
             return;
         };

@@ -9,9 +9,9 @@ use sampler::{Outcome, RawSample, Record, UserRegisters};
 
 use super::samples::subject_of;
 use super::{Collector, start};
-use crate::pipeline::bounce::block::{self, LONGEST, Step};
-use crate::pipeline::bounce::truth::{self, Difference};
-use crate::pipeline::bounce::{Answer, Bounce, Request, held};
+use crate::bounce::block::{self, LONGEST, Step};
+use crate::bounce::truth::{self, Difference};
+use crate::bounce::{Answer, Bounce, Request, held};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
@@ -118,7 +118,7 @@ pub(super) fn block_at(
 
 impl Collector {
     /// Has blocks of some samples bounce from now on.
-    pub(crate) fn bounce(&mut self, bounce: Bounce) {
+    pub fn bounce(&mut self, bounce: Bounce) {
         self.bounce = Some(bounce);
     }
 
@@ -137,7 +137,7 @@ impl Collector {
 
     /// Asks for the pairs of what was chosen of this round of samples, and looks at those that
     /// have come; at the end nothing is waited for.
-    pub(crate) fn bounce_back(&mut self, is_last: bool) {
+    pub fn bounce_back(&mut self, is_last: bool) {
         let Some(bounce) = &mut self.bounce else {
             return;
         };

@@ -4,7 +4,7 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register
 use interpreter::Parameter;
 use sampler::{Registers, VectorState};
 
-use crate::pipeline::bounce::held;
+use crate::bounce::held;
 
 /// The registers that an instruction wrote, with what they hold behind it: general ones in the
 /// width written, others by words, of which registers of x87 have two. What it left on the stack of

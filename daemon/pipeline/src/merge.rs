@@ -19,7 +19,7 @@ const USUAL: usize = 4096;
 /// is taken, and by what the slowest CPU lets the others pile up, which the readers' time-outs
 /// limit to a fraction of a second.
 #[derive(Debug)]
-pub(crate) struct Merge {
+pub struct Merge {
     cpus: Vec<Cpu>,
     page_check: PageCheck,
 }
@@ -32,7 +32,7 @@ struct Cpu {
 }
 
 /// A record, and what was looked up for it: seldom anything.
-pub(crate) type Merged = (Record, Option<Box<Evidence>>);
+pub type Merged = (Record, Option<Box<Evidence>>);
 
 fn time((record, _): &Merged) -> u64 {
     record.time()
@@ -44,7 +44,7 @@ fn find(cpus: &mut [Cpu], number: u32) -> Option<&mut Cpu> {
 
 impl Merge {
     /// For the CPUs named, all of which must deliver before anything is given out.
-    pub(crate) fn new(cpus: &[u32]) -> Self {
+    pub fn new(cpus: &[u32]) -> Self {
         let cpu = |&number| Cpu {
             number,
             queue: VecDeque::new(),
@@ -57,7 +57,7 @@ impl Merge {
     }
 
     /// Takes a batch.
-    pub(crate) fn push(&mut self, batch: Batch) {
+    pub fn push(&mut self, batch: Batch) {
         let own = (batch.cpu, batch.drained_to);
         for (number, drained_to) in batch.others_drained_to.into_iter().chain([own]) {
             if let Some(cpu) = find(&mut self.cpus, number) {
@@ -98,12 +98,12 @@ impl Merge {
     }
 
     /// Records that wait.
-    pub(crate) fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.cpus.iter().map(|cpu| cpu.queue.len()).sum()
     }
 
     /// Bytes of what waits.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let one = |(record, _): &Merged| record.captured_bytes();
         let queues = self.cpus.iter().map(|cpu| &cpu.queue);
         queues
@@ -112,14 +112,14 @@ impl Merge {
     }
 
     /// All readers ended: give out what is left.
-    pub(crate) fn finish_all(&mut self) {
+    pub fn finish_all(&mut self) {
         for cpu in &mut self.cpus {
             cpu.drained_to = u64::MAX;
         }
     }
 
     /// The next record in order of time, if it is certain that no older one can follow.
-    pub(crate) fn pop(&mut self) -> Option<Merged> {
+    pub fn pop(&mut self) -> Option<Merged> {
         let safe = self.cpus.iter().map(|cpu| cpu.drained_to).min()?;
         let oldest = self
             .cpus

@@ -3,7 +3,7 @@
 //! For chosen functions a breakpoint stays at the entry for short times, which are drawn at random
 //! ([`sampler::entries`]). All calls of such a time count, so each call has the same chance,
 //! whatever lies between it and the next. A thread of its own sets one breakpoint at a time; the
-//! collector says where ([`Targets`]), and makes values of what was seen.
+//! collector says where (`Targets`), and makes values of what was seen.
 
 mod thread;
 mod width;
@@ -28,7 +28,7 @@ const SEEN: usize = 64;
 
 /// Which functions are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// Those that windows see called most.
     Hottest,
     /// Those of these names.
@@ -55,7 +55,7 @@ type Targets = Arc<Mutex<Vec<Target>>>;
 
 /// The collector's end of the thread.
 #[derive(Debug)]
-pub(crate) struct Entries {
+pub struct Entries {
     wanted: Wanted,
     targets: Targets,
     seen: Receiver<Seen>,
@@ -74,7 +74,7 @@ impl Entries {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub(crate) fn start(wanted: Wanted) -> io::Result<Self> {
+    pub fn start(wanted: Wanted) -> io::Result<Self> {
         let targets = Targets::default();
         let (sender, seen) = sync_channel(SEEN);
         thread::start(Arc::clone(&targets), sender)?;

@@ -10,7 +10,7 @@ use super::entered;
 use super::vectors::tells_vectors;
 use super::{pairs, steps};
 use super::{stacks, start};
-use crate::pipeline::stage::Stage;
+use crate::stage::Stage;
 use consumers::acceptance::Thinned;
 use consumers::events::{Context, Ending, Owner};
 use machine::address_space::AddressSpace;

@@ -34,33 +34,48 @@ const MAX_ENTRY: u32 = 64 << 20;
 
 /// What must be known to run the collector again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Header {
+pub struct Header {
     /// Version of vcpid.
-    pub(crate) version: String,
-    pub(crate) started: i64,
-    pub(crate) host: String,
-    pub(crate) kernel: String,
-    /// Build id of the kernel in hexadecimal, and where it lay.
-    pub(crate) kernel_build_id: Option<String>,
-    pub(crate) kernel_text: u64,
-    pub(crate) command: String,
-    pub(crate) engine: String,
-    pub(crate) clock: String,
-    pub(crate) unit: String,
-    pub(crate) cycles_per_unit: f64,
-    pub(crate) period: u64,
-    pub(crate) window: u32,
-    pub(crate) capture: String,
-    pub(crate) by_caller: bool,
-    pub(crate) seed: u64,
-    pub(crate) allow_secrets: bool,
+    pub version: String,
+    /// When the recording began, ns of the Unix epoch.
+    pub started: i64,
+    /// Name of the machine.
+    pub host: String,
+    /// Release of its kernel.
+    pub kernel: String,
+    /// Build id of the kernel in hexadecimal.
+    pub kernel_build_id: Option<String>,
+    /// The address of the kernel's code.
+    pub kernel_text: u64,
+    /// The command that was recorded.
+    pub command: String,
+    /// What took the samples.
+    pub engine: String,
+    /// The clock of the samples.
+    pub clock: String,
+    /// The unit of that clock.
+    pub unit: String,
+    /// Cycles of the processor in a unit.
+    pub cycles_per_unit: f64,
+    /// Mean interval between samples, in the clock's unit.
+    pub period: u64,
+    /// [`Settings::window`](crate::collector::Settings::window).
+    pub window: u32,
+    /// [`Settings::capture`](crate::collector::Settings::capture), by name.
+    pub capture: String,
+    /// [`Settings::by_caller`](crate::collector::Settings::by_caller).
+    pub by_caller: bool,
+    /// [`Settings::seed`](crate::collector::Settings::seed).
+    pub seed: u64,
+    /// [`Settings::allow_secrets`](crate::collector::Settings::allow_secrets).
+    pub allow_secrets: bool,
     /// Wall clock minus sample clock, ns.
-    pub(crate) clock_offset: i64,
+    pub clock_offset: i64,
     /// The collector's own process.
-    pub(crate) own_pid: u32,
+    pub own_pid: u32,
     /// What the processor has, by the kernel's names. Older recordings do not say.
     #[serde(default)]
-    pub(crate) processor: String,
+    pub processor: String,
 }
 
 impl Entry {
@@ -78,7 +93,7 @@ impl Entry {
 }
 
 /// Puts into a sample what its record had no room for.
-pub(crate) fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
+pub fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
     if let Record::Sample(sample) = &mut record
         && let Some(capture) = &mut sample.capture
     {
@@ -89,8 +104,10 @@ pub(crate) fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Rec
 
 /// One thing that went into the collector.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Entry {
+pub enum Entry {
+    /// A record, and what the page check found for it.
     Record(Record, Option<Evidence>),
+    /// What the machine said when it was asked about a process.
     Answer(Pid, Answer),
     /// A process that ran already was read at this time.
     Scan(Pid, u64),
@@ -105,7 +122,7 @@ pub(crate) enum Entry {
 
 /// Writes a recording.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     file: BufWriter<File>,
     buffer: Vec<u8>,
     /// The first write that failed; nothing is written after it.
@@ -114,7 +131,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Makes a new file, readable by its owner alone. One that is there already is left as it is.
-    pub(crate) fn create(path: &Path, header: &Header) -> Result<Self> {
+    pub fn create(path: &Path, header: &Header) -> Result<Self> {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -158,7 +175,7 @@ impl Writer {
     ///
     /// # Errors
     /// The first failure of any write.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
         self.write(&Entry::End);
         match self.failed.take() {
             Some(error) => Err(error),
@@ -207,7 +224,7 @@ fn cut(error: io::Error) -> io::Error {
 
 /// Reads a recording.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     file: BufReader<File>,
     buffer: Vec<u8>,
     /// Entries read so far, for messages.
@@ -218,7 +235,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Opens a file and reads its header.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Header)> {
+    pub fn open(path: &Path) -> Result<(Self, Header)> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut reader = Self {
             file: BufReader::with_capacity(1 << 18, file),
@@ -258,7 +275,7 @@ impl Reader {
     ///
     /// # Errors
     /// A file that ends before its end, or holds something else than what was written.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry>> {
         let at = self.entries;
         let broken = || format!("the recording is damaged at entry {at}");
         if !self.fill().with_context(broken)? {
@@ -274,7 +291,7 @@ impl Reader {
             _ if self.ended => bail!("{}: there is something behind its end", broken()),
             Entry::End => {
                 self.ended = true;
-                self.next()
+                self.next_entry()
             }
             entry => Ok(Some(entry)),
         }
@@ -392,7 +409,7 @@ mod tests {
             let (mut reader, read) = Reader::open(&path)?;
             assert_eq!(read, header());
             let mut entries = 0;
-            while reader.next()?.is_some() {
+            while reader.next_entry()?.is_some() {
                 entries += 1;
             }
             Ok(entries)

@@ -2,14 +2,14 @@
 //!
 //! A sample names a thread and a PC. Two breakpoints ([`sampler::Breakpoints`]) then stop the
 //! thread at its next execution of the instruction there, and behind a few more. What it has in its
-//! registers at both ends is a pair. The collector ([`crate::pipeline::collector`]) interprets the
+//! registers at both ends is a pair. The collector ([`crate::collector`]) interprets the
 //! same instructions from the first end, and compares what it knows with the second.
 //!
 //! One thread sets breakpoints, one pair at a time. So at most two debug registers are taken.
 
 pub(crate) mod block;
 mod thread;
-pub(crate) mod truth;
+pub mod truth;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,7 +19,7 @@ use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
 
 use self::block::{Exit, Step};
-use crate::pipeline::lot::Lot;
+use crate::lot::Lot;
 use machine::loadmap::ProcessId;
 
 /// Blocks that wait for their turn at least and at most, and as many that are chosen of each round
@@ -60,7 +60,7 @@ pub(crate) struct Answer {
 
 /// The collector's end of the thread.
 #[derive(Debug)]
-pub(crate) struct Bounce {
+pub struct Bounce {
     requests: SyncSender<Request>,
     answers: Receiver<Answer>,
     /// Whether the handler reads memory at entries.
@@ -78,11 +78,7 @@ impl Bounce {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub(crate) fn start(
-        breakpoints: Breakpoints,
-        reads_memory: bool,
-        most: u32,
-    ) -> std::io::Result<Self> {
+    pub fn start(breakpoints: Breakpoints, reads_memory: bool, most: u32) -> std::io::Result<Self> {
         let room = (most as usize / 2).clamp(FEWEST, MOST);
         let (requests, asked) = sync_channel(room);
         let (sender, answers) = sync_channel(SEEN);

@@ -178,7 +178,7 @@ pub(crate) fn lasting(text: &str) -> &'static str {
 }
 
 /// All such names.
-pub(crate) fn all_lasting() -> Vec<&'static str> {
+pub fn all_lasting() -> Vec<&'static str> {
     let names = LASTING.lock().unwrap_or_else(PoisonError::into_inner);
     names.iter().copied().collect()
 }

@@ -39,7 +39,7 @@ impl Collector {
 
     /// Finds and counts the places of samples that have come, in order of time, and puts them in
     /// the order of these.
-    pub(crate) fn sort_waiting(&mut self) {
+    pub fn sort_waiting(&mut self) {
         while let Some((time, pid, ip, mode)) = self.waiting.unplaced().and_then(Arrival::origin) {
             if self.images.has_generated() && mode == Mode::User {
                 self.observe(time, pid, ip);
