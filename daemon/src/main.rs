@@ -1,14 +1,8 @@
 //! `vcpid`: collects, aggregates and stores value profiles.
 //!
-//! What the machine runs, and what a window may see of it, is the crate `machine`. The rooms of
-//! this program, each of which uses only those above it:
+//! The way of a sample is the crates `pipeline` and `store`, with `machine` and `consumers`. The
+//! rooms of this program are the service around it:
 //!
-//! - `events`: the events of a window, and what those share that consume them.
-//! - `consumers`: the tables of value profiles, branches and calls (crate `hotlist`).
-//! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time
-//!   (`merge`), attributed (crate `machine`), accepted or thinned (`blocks`), interpreted (crate
-//!   `interpreter`) and made events (`stage`). `collector` holds these together.
-//! - `store`: what was collected is flushed (crate `profiledb`).
 //! - `session`: the loop around a collector.
 //! - `settings`: arguments and configuration.
 //! - `record` drives a session for one recording, `serve` for as long as the machine runs; `replay`
@@ -17,12 +11,12 @@
 mod check;
 mod command;
 mod ctl;
+mod output;
 mod record;
 mod replay;
 mod serve;
 mod session;
 mod settings;
-mod store;
 
 use std::process::ExitCode;
 

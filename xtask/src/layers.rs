@@ -114,7 +114,7 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
-        name: "vcpid",
+        name: "store",
         may_use: &[
             "machine",
             "consumers",
@@ -123,6 +123,19 @@ const LAYERS: &[Layer] = &[
             "sampler",
             "interpreter",
             "hotlist",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
+        name: "vcpid",
+        may_use: &[
+            "machine",
+            "consumers",
+            "pipeline",
+            "store",
+            "counters",
+            "sampler",
             "parameters",
             "profiledb",
             "protocol",
@@ -330,7 +343,10 @@ mod tests {
         assert_eq!(complaints("consumers", "sampler", false), 1);
         assert_eq!(complaints("pipeline", "consumers", false), 0);
         assert_eq!(complaints("consumers", "pipeline", false), 1);
-        assert_eq!(complaints("pipeline", "protocol", false), 1);
+        assert_eq!(complaints("pipeline", "store", false), 1);
+        assert_eq!(complaints("store", "pipeline", false), 0);
+        assert_eq!(complaints("store", "vcpid", false), 1);
+        assert_eq!(complaints("store", "protocol", false), 1);
     }
 
     /// Development dependencies on our crates are for the end-to-end tests alone.

@@ -18,6 +18,7 @@ const CRATES: &[(&str, Order)] = &[
     // The events that all consumers get.
     ("daemon/consumers/src", Order::Lowest("events")),
     ("daemon/pipeline/src", Order::NoCircle),
+    ("daemon/store/src", Order::NoCircle),
     ("daemon/src", Order::NoCircle),
 ];
 

@@ -7,9 +7,9 @@ use clap::Parser as _;
 use sampler::probe;
 use serde::Serialize;
 
+use crate::output;
 use crate::record;
 use crate::settings::args::{Args, Command, FormatArg};
-use crate::store::output;
 use pipeline::bounce::truth;
 
 /// Pairs or stops a second, at most.

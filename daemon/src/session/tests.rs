@@ -53,7 +53,7 @@ impl Driver for Idle {
 
     fn flush(&mut self, _: &mut Session) {}
 
-    fn saved(&mut self, _: &mut Session, _: Result<Saved>) {}
+    fn saved(&mut self, _: &mut Session, _: Result<Saved, store::Error>) {}
 
     fn next_look(&self) -> Option<Instant> {
         None

@@ -16,12 +16,12 @@ use crate::settings::affordable::{Affordable, MANY, Work};
 use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
 use crate::settings::sysctl::{Places, Raised};
-use crate::store::wall_now;
 use machine::kernel::{self, Kernel};
 use machine::system::procfs;
 use pipeline::bounce::Bounce;
 use pipeline::collector::Settings;
 use pipeline::raw;
+use store::wall_now;
 
 /// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
 /// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU

@@ -11,7 +11,6 @@ use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
 use crate::session::Session;
-use crate::store;
 use consumers::events::lost::Lost;
 
 /// Of fewer samples nothing is concluded.

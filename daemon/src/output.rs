@@ -7,6 +7,9 @@ use anyhow::{Context, Result};
 
 use pipeline::collector::Totals;
 
+/// What `-o` names cannot be had.
+pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
+
 /// Prints text. That nobody reads on (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();

@@ -36,7 +36,7 @@ const NAMES_AT_ONCE: u64 = 96 << 20;
 const MOST_BYTES: usize = 15;
 
 /// What one flush writes.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     tables: Tables,
     images: FxHashMap<ImageId, Image>,
     /// The first bytes of the code at each PC, and how many of them there are.
@@ -137,7 +137,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Those of the database.
-    pub(crate) fn write(&self, writer: &mut Writer, names: &mut KernelNames) -> Result<(), Error> {
+    pub fn write(&self, writer: &mut Writer, names: &mut KernelNames) -> Result<(), Error> {
         let tables = &self.tables;
         let mut flush = writer.begin(self.started, self.ended)?;
         let pcs = self.write_pcs(&mut flush, names)?;

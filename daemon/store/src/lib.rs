@@ -1,33 +1,46 @@
 //! The database of a running collection, and what could not be written to it yet.
+//!
+//! A [`Store`] writes what a collector (crate `pipeline`) has gathered, one flush interval at a
+//! time:
+//!
+//! 1. `Store::begin` takes the collector's tables as a [`flush::Snapshot`]. The collector goes on
+//!    with empty ones.
+//! 2. A thread of its own (`saver`) writes the snapshot in one transaction (crate `profiledb`).
+//!    `Store::ended` or `Store::wait` says what became of it.
+//! 3. What could not be written is kept, and comes before all else at the next flush. Only a
+//!    [defect](Error::Defect) loses samples, which `Store::count_unsaved` counts.
+//! 4. Another thread (`checkpointer`) merges the database's log, so that no flush waits for the
+//!    disk.
+//!
+//! Readers of the service see what is not saved yet too: `Store::unsaved` and `Store::running`.
+//!
+//! This crate decides neither when to flush nor which database to write to. It does not know who
+//! reads.
 
-pub(crate) mod checkpointer;
-pub(crate) mod flush;
-pub(crate) mod output;
-pub(crate) mod saver;
+mod checkpointer;
+mod error;
+pub mod flush;
+mod saver;
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow};
 use counters::{Counter, Loss};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use profiledb::{Error, Subject, Writer};
+use profiledb::{Subject, Writer};
 
-use crate::store::checkpointer::Checkpointer;
-use crate::store::flush::Snapshot;
-use crate::store::output::count;
-use crate::store::saver::{Done, Saver};
+use crate::checkpointer::Checkpointer;
+pub use crate::error::Error;
+use crate::flush::Snapshot;
+use crate::saver::{Done, Saver};
 use consumers::events::lost::Lost;
 use consumers::tables::{Tables, Wanted};
 use pipeline::collector::{Collector, Totals};
 
-/// What `-o` names cannot be had.
-pub(crate) const CANNOT_WRITE: &str = "cannot write the database (-o names another file)";
-
 /// The database and what could not be written to it yet.
-pub(crate) struct Store {
+pub struct Store {
     saver: Saver,
     checkpointer: Checkpointer,
     /// Not here while something is being written.
@@ -51,14 +64,19 @@ pub(crate) struct Store {
 
 /// Something has been written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Saved {
+pub struct Saved {
     /// What was counted in the run when it was handed over.
-    pub(crate) totals: Totals,
-    pub(crate) took: Duration,
+    pub totals: Totals,
+    /// How long writing took.
+    pub took: Duration,
 }
 
 impl Store {
-    pub(crate) fn new(writer: Writer) -> Result<Self> {
+    /// A store that writes to this database.
+    ///
+    /// # Errors
+    /// The system allows no more threads.
+    pub fn new(writer: Writer) -> Result<Self, Error> {
         Ok(Self {
             writer: Some(writer),
             ..Self::closed()?
@@ -66,10 +84,13 @@ impl Store {
     }
 
     /// A store whose database could not be opened yet.
-    pub(crate) fn closed() -> Result<Self> {
+    ///
+    /// # Errors
+    /// The system allows no more threads.
+    pub fn closed() -> Result<Self, Error> {
         Ok(Self {
-            saver: Saver::start()?,
-            checkpointer: Checkpointer::start()?,
+            saver: Saver::start().map_err(Error::NoThread)?,
+            checkpointer: Checkpointer::start().map_err(Error::NoThread)?,
             writer: None,
             pending: None,
             saving: None,
@@ -84,36 +105,37 @@ impl Store {
     }
 
     /// Writes to this database from now on.
-    pub(crate) fn open(&mut self, writer: Writer) {
+    pub fn open(&mut self, writer: Writer) {
         self.writer = Some(writer);
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether there is a database to write to.
+    pub fn is_open(&self) -> bool {
         self.writer.is_some() || self.is_saving()
     }
 
     /// Writes no more to its database, and leaves that as it is.
-    pub(crate) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         self.writer = None;
     }
 
     /// Whether something could not be written.
-    pub(crate) fn is_failing(&self) -> bool {
+    pub fn is_failing(&self) -> bool {
         self.pending.is_some()
     }
 
     /// Bytes of what is being written, or could not be.
-    pub(crate) fn saving_bytes(&self) -> usize {
+    pub fn saving_bytes(&self) -> usize {
         self.saving_bytes
     }
 
     /// Whether something is being written.
-    pub(crate) fn is_saving(&self) -> bool {
+    pub fn is_saving(&self) -> bool {
         self.saver.is_busy()
     }
 
     /// Counts what was to be written and never will be.
-    pub(crate) fn count_unsaved(&mut self, collector: &mut Collector) {
+    pub fn count_unsaved(&mut self, collector: &mut Collector) {
         let (samples, lost) = std::mem::take(&mut self.unsaved);
         collector.lost(Loss::UnsavedSamples, samples);
         collector.tables.shared.lost.add(&lost);
@@ -123,17 +145,17 @@ impl Store {
     }
 
     /// All losses that were ever handed over.
-    pub(crate) fn losses(&self) -> &Lost {
+    pub fn losses(&self) -> &Lost {
         &self.losses
     }
 
     /// Processor time that writing has taken.
-    pub(crate) fn saving_time(&self) -> Duration {
+    pub fn saving_time(&self) -> Duration {
         self.saver.cpu_time() + self.checkpointer.cpu_time()
     }
 
     /// Counts what collecting has cost since the last time.
-    pub(crate) fn measure(&mut self, tables: &mut Tables, cpus: usize) {
+    pub fn measure(&mut self, tables: &mut Tables, cpus: usize) {
         let (now, cpu) = (Instant::now(), cpu_time());
         let wall = nanoseconds(now - self.measured_at);
         tables.count(Counter::WallNs, wall);
@@ -148,26 +170,26 @@ impl Store {
     ///
     /// # Errors
     /// There is no database; what was to be written is kept.
-    pub(crate) fn begin(&mut self, collector: &mut Collector) -> Result<()> {
+    pub fn begin(&mut self, collector: &mut Collector) -> Result<(), Error> {
         let snapshot = match self.pending.take() {
             Some(pending) => pending,
             None => Arc::new(self.take(collector)),
         };
         let Some(writer) = self.writer.take() else {
             self.pending = Some(snapshot);
-            return Err(anyhow!("the database is closed"));
+            return Err(Error::Closed);
         };
         if self.checkpointer.is_behind(writer.path()) {
             self.checkpointer.want(writer.path());
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
-            return Err(anyhow!("the disk does not keep up"));
+            return Err(Error::Behind);
         }
         self.saving_bytes = snapshot.bytes();
         self.saving = Some(Arc::clone(&snapshot));
         self.saver.begin(writer, snapshot).map_err(|back| {
             let (writer, snapshot) = *back;
             (self.writer, self.pending) = (Some(writer), Some(snapshot));
-            anyhow!("the thread that saves is gone")
+            Error::Gone
         })
     }
 
@@ -182,12 +204,12 @@ impl Store {
     }
 
     /// What was taken from the tables and is not saved yet.
-    pub(crate) fn unsaved(&self) -> Vec<Arc<Snapshot>> {
+    pub fn unsaved(&self) -> Vec<Arc<Snapshot>> {
         self.saving.iter().chain(&self.pending).cloned().collect()
     }
 
     /// What the tables hold at present of owners whose access tags pass the test.
-    pub(crate) fn running(
+    pub fn running(
         &self,
         collector: &mut Collector,
         wanted: Wanted,
@@ -204,24 +226,24 @@ impl Store {
     }
 
     /// What became of what was begun, once that is known.
-    pub(crate) fn ended(&mut self) -> Option<Result<Saved>> {
+    pub fn ended(&mut self) -> Option<Result<Saved, Error>> {
         let done = self.saver.ended()?;
         Some(self.settle(done))
     }
 
     /// Waits for what is being written, if anything is, as long as `patient` says.
-    pub(crate) fn wait(&mut self, patient: &dyn Fn() -> bool) -> Option<Result<Saved>> {
+    pub fn wait(&mut self, patient: &dyn Fn() -> bool) -> Option<Result<Saved, Error>> {
         if !self.is_saving() {
             return None;
         }
         Some(match self.saver.wait(patient) {
             Some(done) => self.settle(done),
-            None if self.is_saving() => Err(anyhow!("it takes too long")),
-            None => Err(anyhow!("the thread that saves is gone")),
+            None if self.is_saving() => Err(Error::TooLong),
+            None => Err(Error::Gone),
         })
     }
 
-    fn settle(&mut self, done: Done) -> Result<Saved> {
+    fn settle(&mut self, done: Done) -> Result<Saved, Error> {
         let Done {
             writer,
             snapshot,
@@ -239,10 +261,7 @@ impl Store {
             let (samples, losses) = snapshot.losses();
             self.unsaved.0 += samples;
             self.unsaved.1.add(losses);
-            return Err(anyhow!(
-                "what was to be saved cannot be, by a defect of this program: {} of it are lost",
-                count(samples, "sample")
-            ));
+            return Err(Error::Defect(samples));
         };
         if result.is_err() {
             self.pending = Some(snapshot);
@@ -250,7 +269,7 @@ impl Store {
             self.saving_bytes = 0;
         }
         result
-            .context("flush failed")
+            .map_err(Error::Flush)
             .map(|()| Saved { totals, took })
     }
 
@@ -258,11 +277,11 @@ impl Store {
     ///
     /// # Errors
     /// Those of the database, or it takes too long; what could not be written is kept.
-    pub(crate) fn flush(
+    pub fn flush(
         &mut self,
         collector: &mut Collector,
         patient: &dyn Fn() -> bool,
-    ) -> Result<Saved> {
+    ) -> Result<Saved, Error> {
         // Should it have failed, it is pending.
         if let Some(Err(error)) = self.wait(patient)
             && self.is_saving()
@@ -272,7 +291,7 @@ impl Store {
         loop {
             let is_all = !self.is_failing();
             self.begin(collector)?;
-            let saved = self.wait(patient).context("nothing was written")??;
+            let saved = self.wait(patient).ok_or(Error::Gone)??;
             if is_all {
                 return Ok(saved);
             }
@@ -283,16 +302,19 @@ impl Store {
     ///
     /// # Errors
     /// Those of the database.
-    pub(crate) fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self) -> Result<(), Error> {
         let Some(ending) = self.begin_end(true) else {
             return Ok(());
         };
-        Ok(ending.recv().context("the thread that saves is gone")??)
+        Ok(ending.recv().map_err(|_| Error::Gone)??)
     }
 
     /// Begins to end the epoch and to close its database, and says what comes of it. The log is
     /// merged if it must be, or the disk is quick.
-    pub(crate) fn begin_end(&mut self, must_merge: bool) -> Option<Receiver<Result<(), Error>>> {
+    pub fn begin_end(
+        &mut self,
+        must_merge: bool,
+    ) -> Option<Receiver<Result<(), profiledb::Error>>> {
         let writer = self.writer.take()?;
         let merge = must_merge || !self.checkpointer.is_slow();
         let merge = merge.then(|| self.checkpointer.shared());
@@ -302,7 +324,7 @@ impl Store {
 }
 
 /// Processor time of this process so far.
-pub(crate) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return Duration::ZERO;
     };
@@ -316,7 +338,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// Wall-clock time in nanoseconds of the Unix epoch.
-pub(crate) fn wall_now() -> i64 {
+pub fn wall_now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .ok()

@@ -59,7 +59,7 @@ impl Snapshot {
     }
 
     /// What is in it of owners whose access tags pass the test.
-    pub(crate) fn part(&self, wanted: Wanted, is_wanted: impl Fn(&Subject) -> bool) -> Self {
+    pub fn part(&self, wanted: Wanted, is_wanted: impl Fn(&Subject) -> bool) -> Self {
         let (tables, old) = self.tables.copy(wanted, &is_wanted);
         let code = old.iter().map(|pc| {
             let code = self.code.get(pc.0 as usize).copied();

@@ -1,5 +1,6 @@
 //! The thread that writes what was collected, so that collecting goes on meanwhile.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{
@@ -8,11 +9,10 @@ use std::sync::mpsc::{
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use profiledb::{Error, Writer};
 
-use crate::store::checkpointer;
-use crate::store::flush::Snapshot;
+use crate::checkpointer;
+use crate::flush::Snapshot;
 use machine::kernel::KernelNames;
 use machine::system::threads::Threads;
 
@@ -56,12 +56,12 @@ pub(crate) struct Saver {
 impl Saver {
     /// # Errors
     /// The system allows no more threads.
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         Self::writing(Snapshot::write)
     }
 
     /// As [`start`](Self::start), with another way to write.
-    fn writing(write: Write) -> Result<Self> {
+    fn writing(write: Write) -> io::Result<Self> {
         // One database may be being closed while the next is written to.
         let (jobs, to_do) = sync_channel::<Job>(2);
         let (report, done) = sync_channel(1);
@@ -99,9 +99,7 @@ impl Saver {
             }
         };
         let thread = Threads::default();
-        thread
-            .spawn("saver", work)
-            .context("cannot start a thread")?;
+        thread.spawn("saver", work)?;
         Ok(Self {
             jobs,
             done,
@@ -199,7 +197,7 @@ fn end(
 #[cfg(test)]
 impl Saver {
     /// A thread to which each snapshot is a defect.
-    pub(crate) fn failing() -> Result<Self> {
+    pub(crate) fn failing() -> io::Result<Self> {
         Self::writing(|_, _, _| panic!("a defect that is made up"))
     }
 }

@@ -1,12 +1,12 @@
 //! The thread that makes checkpoints: it merges a database's write-ahead log into it, and waits for
 //! the disk. Commits do not wait: they go into the log meanwhile.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use profiledb::{Checkpoint, checkpoint, log_bytes};
 
 use machine::system::threads::Threads;
@@ -46,13 +46,11 @@ struct State {
 impl Checkpointer {
     /// # Errors
     /// The system allows no more threads.
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let (wanted, to_do) = sync_channel(1);
         let (shared, thread) = (Arc::default(), Threads::default());
         let own = Arc::clone(&shared);
-        thread
-            .spawn("checkpointer", move || work(&to_do, &own))
-            .context("cannot start a thread")?;
+        thread.spawn("checkpointer", move || work(&to_do, &own))?;
         Ok(Self {
             wanted,
             shared,
