@@ -18,8 +18,8 @@
 //! [`steps`] runs a thread instruction by instruction, [`entries`] watches calls of functions. What
 //! they see is recorded beside what windows know, and compared with that.
 //!
-//! This crate knows no database, no configuration and no command line. It decides neither when to
-//! flush nor how often to sample.
+//! This crate writes to no database, and knows no configuration and no command line. It decides
+//! neither when to flush nor how often to sample.
 
 mod blocks;
 pub mod bounce;
