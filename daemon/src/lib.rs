@@ -42,7 +42,9 @@ pub fn run() -> ExitCode {
         Command::Document { folder } => settings::args::document(folder)
             .map(|()| 0)
             .map_err(Into::into),
-        Command::Step => pipeline::steps::helper::run(),
+        Command::Step => pipeline::steps::helper::run()
+            .map(|()| 0)
+            .map_err(Into::into),
         Command::Exec { command } => {
             let error = command::stand_in(command);
             eprintln!("vcpid: {}", error.message);

@@ -12,15 +12,17 @@
 //! by its owner alone, and samples in denied images and of processes that are not dumpable are
 //! written without any of it.
 
+mod error;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
 use sampler::{Pid, Record, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
+pub use self::error::Error;
 use machine::host::Answer;
 use machine::system::page_check::Evidence;
 
@@ -131,7 +133,10 @@ pub struct Writer {
 
 impl Writer {
     /// Makes a new file, readable by its owner alone. One that is there already is left as it is.
-    pub fn create(path: &Path, header: &Header) -> Result<Self> {
+    ///
+    /// # Errors
+    /// There is a file, or there can be none.
+    pub fn create(path: &Path, header: &Header) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -139,12 +144,15 @@ impl Writer {
             .open(path);
         let file = file.map_err(|error| refusal(path, error))?;
         let mut file = BufWriter::with_capacity(1 << 18, file);
-        let header = serde_json::to_vec(header)?;
-        file.write_all(MAGIC)
-            .and_then(|()| write_entry(&mut file, &header))
-            // An empty file would be anybody's.
-            .and_then(|()| file.flush())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        serde_json::to_vec(header)
+            .map_err(io::Error::from)
+            .and_then(|header| {
+                file.write_all(MAGIC)?;
+                write_entry(&mut file, &header)?;
+                // An empty file would be anybody's.
+                file.flush()
+            })
+            .map_err(|error| Error::Write(path.to_owned(), error))?;
         Ok(Self {
             file,
             buffer: Vec::new(),
@@ -185,15 +193,11 @@ impl Writer {
 }
 
 /// Why there can be no new file.
-fn refusal(path: &Path, error: io::Error) -> anyhow::Error {
-    let shown = path.display();
-    if error.kind() == io::ErrorKind::AlreadyExists {
-        return anyhow!(
-            "{shown} is there already, and a raw recording is never added to: name another file \
-             with --raw, or remove it"
-        );
+fn refusal(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists(path.to_owned()),
+        _ => Error::Make(path.to_owned(), error),
     }
-    anyhow::Error::new(error).context(format!("cannot make {shown}"))
 }
 
 fn write_entry(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
@@ -235,8 +239,12 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a file and reads its header.
-    pub fn open(path: &Path) -> Result<(Self, Header)> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no recording of this version or the one before.
+    pub fn open(path: &Path) -> Result<(Self, Header), Error> {
+        let named = || path.to_owned();
+        let file = File::open(path).map_err(|error| Error::Open(named(), error))?;
         let mut reader = Self {
             file: BufReader::with_capacity(1 << 18, file),
             buffer: Vec::new(),
@@ -244,30 +252,26 @@ impl Reader {
             ended: false,
         };
         let mut magic = [0; MAGIC.len()];
-        let foreign = || format!("{} is no raw recording of vcpid", path.display());
-        match reader.file.read_exact(&mut magic) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                bail!("{}: it has less than {} bytes", foreign(), MAGIC.len())
-            }
-            read => read.with_context(foreign)?,
-        }
+        let read = reader.file.read_exact(&mut magic);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Error::Short(named()),
+            _ => Error::Header(named(), error.into()),
+        })?;
         if &magic != MAGIC && &magic != MAGIC_BEFORE {
-            let is_of_another = magic.starts_with(MAGIC_OF_ALL);
-            match is_of_another {
-                true => bail!(
-                    "{} was recorded by another version of vcpid ({}; this one reads {}): record it again, or \
-                     replay it with that",
-                    path.display(),
-                    magic[7],
-                    MAGIC[7]
-                ),
-                false => bail!(foreign()),
-            }
+            return Err(match magic.starts_with(MAGIC_OF_ALL) {
+                true => Error::Version {
+                    path: named(),
+                    version: magic[7],
+                },
+                false => Error::Foreign(named()),
+            });
         }
-        if !reader.fill().with_context(foreign)? {
-            bail!("{}: it ends before its header", path.display());
+        let filled = reader.fill();
+        if !filled.map_err(|error| Error::Header(named(), error.into()))? {
+            return Err(Error::NoHeader(named()));
         }
-        let header = serde_json::from_slice(&reader.buffer).with_context(foreign)?;
+        let header = serde_json::from_slice(&reader.buffer);
+        let header = header.map_err(|error| Error::Header(named(), error.into()))?;
         Ok((reader, header))
     }
 
@@ -275,20 +279,19 @@ impl Reader {
     ///
     /// # Errors
     /// A file that ends before its end, or holds something else than what was written.
-    pub fn next_entry(&mut self) -> Result<Option<Entry>> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, Error> {
         let at = self.entries;
-        let broken = || format!("the recording is damaged at entry {at}");
-        if !self.fill().with_context(broken)? {
+        let filled = self.fill();
+        if !filled.map_err(|error| Error::Damaged(at, error.into()))? {
             if self.ended {
                 return Ok(None);
             }
-            bail!(
-                "the recording ends at entry {at}, before its end: its collector was killed, or the file cut"
-            );
+            return Err(Error::Cut(at));
         }
         self.entries += 1;
-        match postcard::from_bytes(&self.buffer).with_context(broken)? {
-            _ if self.ended => bail!("{}: there is something behind its end", broken()),
+        let entry = postcard::from_bytes(&self.buffer);
+        match entry.map_err(|error| Error::Damaged(at, error.into()))? {
+            _ if self.ended => Err(Error::BehindEnd(at)),
             Entry::End => {
                 self.ended = true;
                 self.next_entry()
@@ -404,7 +407,7 @@ mod tests {
         );
 
         let bytes = std::fs::read(&path).expect("bytes");
-        let read = |bytes: &[u8]| -> Result<usize> {
+        let read = |bytes: &[u8]| -> Result<usize, Box<dyn std::error::Error>> {
             std::fs::write(&path, bytes)?;
             let (mut reader, read) = Reader::open(&path)?;
             assert_eq!(read, header());

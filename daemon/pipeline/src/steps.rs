@@ -9,6 +9,7 @@
 //! asks it, for one thread at a time, no more often than was asked for, and gives each thread a
 //! rest.
 
+mod error;
 pub mod helper;
 mod plan;
 pub(crate) mod results;
@@ -24,10 +25,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use nix::sys::prctl;
 use sampler::{Hitch, Pid, Tid, Visit};
 
+pub use self::error::Error;
 use self::wire::Ask;
 use crate::lot::Lot;
 use machine::loadmap::ProcessId;
@@ -77,7 +78,7 @@ impl Steps {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(most: u32) -> Result<Self> {
+    pub fn start(most: u32) -> Result<Self, Error> {
         let room = (most as usize / 2).clamp(FEWEST, MOST);
         let (requests, asked) = sync_channel(room);
         let (sender, answers) = sync_channel(SEEN);
@@ -98,10 +99,8 @@ impl Steps {
         thread::Builder::new()
             .name("step".to_owned())
             .spawn(run)
-            .context("cannot start a thread")?;
-        outcome
-            .recv()
-            .context("the thread that steps has ended")??;
+            .map_err(Error::NoThread)?;
+        outcome.recv().map_err(|_| Error::Ended)??;
         Ok(Self {
             requests: Some(requests),
             answers,
@@ -164,9 +163,9 @@ struct Stepping {
 impl Stepping {
     /// Starts it, with the rights of this user and no more: a thread that is started here is not
     /// given those of the program's file again.
-    fn start() -> Result<Self> {
-        prctl::set_no_new_privs().context("cannot give up privileges")?;
-        let own = std::env::current_exe().context("cannot find the path of vcpid itself")?;
+    fn start() -> Result<Self, Error> {
+        prctl::set_no_new_privs().map_err(|errno| Error::Privileges(errno.into()))?;
+        let own = std::env::current_exe().map_err(Error::NoProgram)?;
         let mut child = Command::new(own)
             .arg("__step")
             .stdin(Stdio::piped())
@@ -174,11 +173,11 @@ impl Stepping {
             // What is typed to end a recording is not meant for it.
             .process_group(0)
             .spawn()
-            .context("cannot start a process")?;
+            .map_err(Error::NoProcess)?;
         let (asks, answers) = (child.stdin.take(), child.stdout.take());
         Ok(Self {
-            asks: asks.context("the process has no input")?,
-            answers: answers.context("the process has no output")?,
+            asks: asks.ok_or(Error::NoPipe)?,
+            answers: answers.ok_or(Error::NoPipe)?,
             child,
         })
     }

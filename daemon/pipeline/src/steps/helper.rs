@@ -8,16 +8,19 @@
 use std::fs;
 use std::io::{stdin, stdout};
 
-use anyhow::{Context, Result};
 use nix::sys::prctl;
 use sampler::{Hitch, Stepper, Visit};
 
+use super::Error;
 use super::plan::Plan;
 use super::wire::{self, Ask};
 
 /// Answers what it is asked, until it is asked no more.
-pub fn run() -> Result<u8> {
-    let stepper = Stepper::new().context("cannot keep signals from stepping")?;
+///
+/// # Errors
+/// This process cannot keep signals from stepping, or cannot read what it is asked.
+pub fn run() -> Result<(), Error> {
+    let stepper = Stepper::new().map_err(Error::Signals)?;
     // Who kills collectors by their name, or for want of memory, is not to meet this one. Where
     // that is not allowed, it is as it is.
     let _ = prctl::set_name(c"stepping");
@@ -25,7 +28,7 @@ pub fn run() -> Result<u8> {
     // Who is looked at stands meanwhile.
     let _ = sampler::hasten();
     let (mut asked, mut answers) = (stdin().lock(), stdout().lock());
-    while let Some(Ask { pid, tid }) = wire::read(&mut asked).context("cannot read requests")? {
+    while let Some(Ask { pid, tid }) = wire::read(&mut asked).map_err(Error::Requests)? {
         let mut plan = Plan::default();
         let visit: Result<Visit, Hitch> = stepper.visit(pid, tid, &mut |moment| plan.next(moment));
         if wire::write(&mut answers, &visit).is_err() {
@@ -33,5 +36,5 @@ pub fn run() -> Result<u8> {
             break;
         }
     }
-    Ok(0)
+    Ok(())
 }
