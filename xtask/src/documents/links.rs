@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn paths() {
         assert_eq!(
-            findings("`pipeline/raw.rs` `/etc/a.toml` `a/NAME.rs` `linux/bpf.h`"),
+            findings("`src/raw.rs` `/etc/a.toml` `a/NAME.rs` `linux/bpf.h`"),
             [""; 0]
         );
         assert_eq!(findings("`src/rows.rs`"), ["no file src/rows.rs"]);
