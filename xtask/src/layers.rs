@@ -136,6 +136,7 @@ const LAYERS: &[Layer] = &[
             "store",
             "counters",
             "sampler",
+            "hotlist",
             "parameters",
             "profiledb",
             "protocol",
