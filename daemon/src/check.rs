@@ -11,10 +11,10 @@ use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine};
 use serde::Serialize;
 
+use crate::output;
 use crate::settings::affordable::{Affordable, Work};
 use crate::settings::args::{CheckArgs, FormatArg, WINDOW};
 use crate::settings::choices;
-use crate::store::output;
 use config::check_config;
 use truth::check_truth;
 

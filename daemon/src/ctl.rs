@@ -12,10 +12,10 @@ use clap::error::ErrorKind;
 use protocol::{Answer, Client, ClientError, Control};
 use serde_json::json;
 
+use crate::output;
 use crate::serve::{self, Status};
 use crate::settings::args::{Args, CtlArgs, CtlCommand, StatusFormat};
 use crate::settings::config::Config;
-use crate::store::output;
 
 /// Exit status where the service cannot be reached, or could not do it.
 const FAILED: u8 = 1;

@@ -1,37 +1,6 @@
-//! `vcpid`: collects, aggregates and stores value profiles.
-//!
-//! What the machine runs, and what a window may see of it, is the crate `machine`. The rooms of
-//! this program, each of which uses only those above it:
-//!
-//! - `events`: the events of a window, and what those share that consume them.
-//! - `consumers`: the tables of value profiles, branches and calls (crate `hotlist`).
-//! - `pipeline`: the way of a sample. The readers' batches (`sampler`) are merged by time
-//!   (`merge`), attributed (crate `machine`), accepted or thinned (`blocks`), interpreted (crate
-//!   `interpreter`) and made events (`stage`). `collector` holds these together.
-//! - `store`: what was collected is flushed (crate `profiledb`).
-//! - `session`: the loop around a collector.
-//! - `settings`: arguments and configuration.
-//! - `record` drives a session for one recording, `serve` for as long as the machine runs; `replay`
-//!   runs a recording again; `ctl` asks a service, `check` the machine.
-
-mod check;
-mod command;
-mod consumers;
-mod ctl;
-mod events;
-mod pipeline;
-mod record;
-mod replay;
-mod serve;
-mod session;
-mod settings;
-mod store;
+//! The program `vcpid`.
 
 use std::process::ExitCode;
-
-use clap::Parser;
-
-use crate::settings::args::{Args, Command};
 
 /// Samples are made on one thread and freed on another, and what a flush frees lies between what
 /// stays. The usual allocator gives little of that back, and takes its time over it.
@@ -39,28 +8,5 @@ use crate::settings::args::{Args, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let result = match &args.command {
-        Command::Record(args) => record::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Replay(args) => replay::run(args),
-        Command::Serve(args) => serve::run(args),
-        Command::Ctl(args) => ctl::run(args),
-        Command::Document { folder } => settings::args::document(folder)
-            .map(|()| 0)
-            .map_err(Into::into),
-        Command::Step => pipeline::steps::helper::run(),
-        Command::Exec { command } => {
-            let error = command::stand_in(command);
-            eprintln!("vcpid: {}", error.message);
-            return ExitCode::from(error.status);
-        }
-    };
-    match result {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            eprintln!("vcpid: {error:#}");
-            ExitCode::from(record::OWN_FAILURE)
-        }
-    }
+    vcpid::run()
 }

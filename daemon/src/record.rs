@@ -15,19 +15,19 @@ use sampler::{Pid, Target, probe};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::command::{self, Waiting};
-use crate::pipeline::collector::{Collector, Settings, Totals};
-use crate::pipeline::raw;
-use crate::pipeline::steps::Steps;
+use crate::output;
 use crate::session::{Driver, Session, TICK, queue};
 use crate::settings::args::{BounceArg, ClockArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::choices::{self, Choices};
 use crate::settings::recording::Recording;
 use crate::settings::watched;
-use crate::store::output;
-use crate::store::{CANNOT_WRITE, Saved, Store};
 use machine::system::memory;
 use machine::system::processors::Processors;
 use machine::system::procfs;
+use pipeline::collector::{Collector, Settings, Totals};
+use pipeline::raw;
+use pipeline::steps::Steps;
+use store::{Saved, Store};
 
 /// Exit status when vcpid itself failed: it could not begin, or could not save.
 pub(crate) const OWN_FAILURE: u8 = 125;
@@ -229,7 +229,9 @@ fn open_files(
             "{} is both the database (-o) and the raw recording (--raw): name two files",
             path.display()
         )),
-        _ => Writer::create_epoch(&args.output, &choices.epoch(wanted)).context(CANNOT_WRITE),
+        _ => {
+            Writer::create_epoch(&args.output, &choices.epoch(wanted)).context(output::CANNOT_WRITE)
+        }
     };
     let writer = writer.map(|mut writer| {
         writer.set_budget(args.hour_mib.map(|mib| mib << 20), rand::random());
@@ -390,12 +392,12 @@ impl Driver for RecordDriver<'_> {
 
     fn flush(&mut self, session: &mut Session) {
         if let Err(error) = session.begin_flush() {
-            self.say(Err(error));
+            self.say(Err(error.into()));
         }
     }
 
-    fn saved(&mut self, _session: &mut Session, saved: Result<Saved>) {
-        self.say(saved.map(|_| ()));
+    fn saved(&mut self, _session: &mut Session, saved: Result<Saved, store::Error>) {
+        self.say(saved.map(|_| ()).map_err(Into::into));
     }
 
     fn next_look(&self) -> Option<Instant> {

@@ -5,20 +5,20 @@ use counters::Loss;
 use profiledb::{Epoch, EpochSettings, KeyedBy, Writer};
 use sampler::Pid;
 
-use crate::pipeline::collector::{Collector, Settings};
-use crate::pipeline::raw::{Entry, Header, Reader, with_handlers};
+use crate::output;
 use crate::settings::args::{ContextArg, ReplayArgs};
 use crate::settings::choices;
-use crate::store::output;
-use crate::store::{CANNOT_WRITE, Store, wall_now};
 use machine::kernel::Kernel;
+use pipeline::collector::{Collector, Settings};
+use pipeline::raw::{Entry, Header, Reader, with_handlers};
+use store::{Store, wall_now};
 
 /// Runs a replay; returns the exit status.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
     let (mut reader, header) = Reader::open(&args.raw)?;
     let settings = settings(args, &header)?;
-    let writer =
-        Writer::create_epoch(&args.output, &epoch(&settings, &header)).context(CANNOT_WRITE)?;
+    let writer = Writer::create_epoch(&args.output, &epoch(&settings, &header))
+        .context(output::CANNOT_WRITE)?;
     let mut store = Store::new(writer)?;
     let mut collector = Collector::new(settings);
     let kernel = Kernel::of_recording(header.kernel_text, header.kernel_build_id.as_deref());
@@ -48,11 +48,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {
 }
 
 fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Result<()> {
-    let mut next = reader.next()?;
+    let mut next = reader.next_entry()?;
     while let Some(entry) = next {
         // The answers come behind what asked for them.
         next = loop {
-            match reader.next()? {
+            match reader.next_entry()? {
                 Some(Entry::Answer(pid, answer)) => collector.loadmap.host.replay(pid, answer),
                 other => break other,
             }

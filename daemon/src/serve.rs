@@ -24,9 +24,9 @@ use nix::errno::Errno;
 use sampler::Clock;
 use sampler::probe::{self, Scope};
 
+use crate::output;
 use crate::settings::args::ServeArgs;
 use crate::settings::config::{Access, Config, DEFAULT_PATH, DEFAULT_TEXT};
-use crate::store::output;
 use epochs::Epochs;
 use machine::system::memory;
 use peers::Peers;

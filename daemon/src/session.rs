@@ -12,14 +12,14 @@ use counters::{Counter, Loss};
 use profiledb::Subject;
 use sampler::{Batch, Pid, Record};
 
-use crate::consumers::tables::Wanted;
-use crate::events::lost::Lost;
-use crate::pipeline::collector::Collector;
-use crate::pipeline::merge::Merge;
-use crate::pipeline::raw::Entry;
 use crate::session::sleep::Sleep;
-use crate::store::flush::Snapshot;
-use crate::store::{Saved, Store};
+use consumers::events::lost::Lost;
+use consumers::tables::Wanted;
+use pipeline::collector::Collector;
+use pipeline::merge::Merge;
+use pipeline::raw::Entry;
+use store::flush::Snapshot;
+use store::{Saved, Store};
 
 /// Bytes of records that may wait for the collector: some 20,000 samples. A flush of several
 /// seconds loses nothing at the usual rates.
@@ -73,7 +73,7 @@ pub(crate) trait Driver {
     fn flush(&mut self, session: &mut Session);
 
     /// What became of that.
-    fn saved(&mut self, session: &mut Session, saved: Result<Saved>);
+    fn saved(&mut self, session: &mut Session, saved: Result<Saved, store::Error>);
 
     /// When it has to look next, if that is known.
     fn next_look(&self) -> Option<Instant>;
@@ -304,7 +304,7 @@ impl Session {
             }
             // One was received in any case: what waits may wait for its CPU.
             let taken = usize::try_from(self.taken_bytes - before).unwrap_or(usize::MAX);
-            if self.is_a_piece(self.merge.len(), taken) {
+            if self.is_a_piece(self.merge.waiting(), taken) {
                 return Received::APiece;
             }
         }
@@ -469,7 +469,7 @@ impl Session {
     ///
     /// # Errors
     /// There is no database; what was collected is kept.
-    pub(crate) fn begin_flush(&mut self) -> Result<()> {
+    pub(crate) fn begin_flush(&mut self) -> Result<(), store::Error> {
         self.note_flush();
         self.store.begin(&mut self.collector)
     }
@@ -478,7 +478,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of the database; what could not be saved is kept for the next time.
-    pub(crate) fn flush(&mut self, patient: &dyn Fn() -> bool) -> Result<Saved> {
+    pub(crate) fn flush(&mut self, patient: &dyn Fn() -> bool) -> Result<Saved, store::Error> {
         self.note_flush();
         self.store.flush(&mut self.collector, patient)
     }

@@ -88,12 +88,54 @@ const LAYERS: &[Layer] = &[
         pure: false,
     },
     Layer {
-        name: "vcpid",
+        name: "consumers",
         may_use: &[
             "machine",
             "counters",
+            "interpreter",
+            "hotlist",
+            "parameters",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
+        name: "pipeline",
+        may_use: &[
+            "machine",
+            "consumers",
+            "counters",
             "sampler",
             "interpreter",
+            "hotlist",
+            "parameters",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
+        name: "store",
+        may_use: &[
+            "machine",
+            "consumers",
+            "pipeline",
+            "counters",
+            "sampler",
+            "interpreter",
+            "hotlist",
+            "profiledb",
+        ],
+        pure: false,
+    },
+    Layer {
+        name: "vcpid",
+        may_use: &[
+            "machine",
+            "consumers",
+            "pipeline",
+            "store",
+            "counters",
+            "sampler",
             "hotlist",
             "parameters",
             "profiledb",
@@ -297,6 +339,15 @@ mod tests {
         assert_eq!(complaints("vcpid", "machine", false), 0);
         assert_eq!(complaints("machine", "vcpid", false), 1);
         assert_eq!(complaints("machine", "hotlist", false), 1);
+        assert_eq!(complaints("consumers", "machine", false), 0);
+        assert_eq!(complaints("machine", "consumers", false), 1);
+        assert_eq!(complaints("consumers", "sampler", false), 1);
+        assert_eq!(complaints("pipeline", "consumers", false), 0);
+        assert_eq!(complaints("consumers", "pipeline", false), 1);
+        assert_eq!(complaints("pipeline", "store", false), 1);
+        assert_eq!(complaints("store", "pipeline", false), 0);
+        assert_eq!(complaints("store", "vcpid", false), 1);
+        assert_eq!(complaints("store", "protocol", false), 1);
     }
 
     /// Development dependencies on our crates are for the end-to-end tests alone.

@@ -1,8 +1,8 @@
-//! The part of `cargo xtask check-layers` that looks into sources: no circle among the rooms of the
-//! program `vcpid`, none between the kernel's files and what else is in the crate `machine`, and no
-//! long file of the daemon's crates without a reason.
+//! The part of `cargo xtask check-layers` that looks into the sources of the daemon's crates: an
+//! order among the rooms of each, and no long file without a reason. The compiler sees to the order
+//! of the crates.
 //!
-//! A room is a module at the root of the program, with all that lies in it. A room uses another one
+//! A room is a module at the root of its crate, with all that lies in it. A room uses another one
 //! where its code names `crate::OTHER`. What stands in tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folders of the daemon's crates, the program's first.
-const CRATES: &[&str] = &["daemon/src", "daemon/machine/src"];
+/// The daemon's crates: their folders, and what holds of their rooms.
+const CRATES: &[(&str, Order)] = &[
+    // The kernel's files.
+    ("daemon/machine/src", Order::Lowest("system")),
+    // The events that all consumers get.
+    ("daemon/consumers/src", Order::Lowest("events")),
+    ("daemon/pipeline/src", Order::NoCircle),
+    ("daemon/store/src", Order::NoCircle),
+    ("daemon/src", Order::NoCircle),
+];
+
+/// What holds of the rooms of a crate.
+enum Order {
+    /// They form no circle.
+    NoCircle,
+    /// This one uses none of the others.
+    Lowest(&'static str),
+}
 
 /// Lines of code that a file may have without a reason.
 const LONG: usize = 500;
@@ -24,10 +40,15 @@ type Uses = BTreeMap<String, BTreeMap<String, PathBuf>>;
 /// A sentence for everything that is wrong with the daemon's sources in the project's folder.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
-    for folder in CRATES {
-        files.extend(sources(&root.join(folder))?);
-    }
     let mut complaints = Vec::new();
+    for (folder, order) in CRATES {
+        files.extend(sources(&root.join(folder))?);
+        let uses = uses(&root.join(folder))?;
+        match order {
+            Order::NoCircle => complaints.extend(circle(&uses, folder)),
+            Order::Lowest(room) => complaints.extend(lowest(&uses, room)),
+        }
+    }
     for file in files {
         let text = read(&file)?;
         let lines = code(&text).lines().count();
@@ -38,17 +59,15 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
             ));
         }
     }
-    complaints.extend(circle(&uses(&root.join(CRATES[0]))?));
-    complaints.extend(lowest(&uses(&root.join("daemon/machine/src"))?));
     Ok(complaints)
 }
 
-/// A sentence for each module of the crate `machine` that its `system` uses.
-fn lowest(uses: &Uses) -> Vec<String> {
-    let used = uses.get("system").into_iter().flatten();
+/// A sentence for each room of its crate that a lowest one uses.
+fn lowest(uses: &Uses, room: &str) -> Vec<String> {
+    let used = uses.get(room).into_iter().flatten();
     used.map(|(used, file)| {
         let file = file.file_name().unwrap_or_default().to_string_lossy();
-        format!("system -> {used} ({file}): `system` knows the kernel's files alone")
+        format!("{room} -> {used} ({file}): `{room}` uses nothing else of its crate")
     })
     .collect()
 }
@@ -127,8 +146,8 @@ fn named(code: &str) -> BTreeSet<String> {
     names
 }
 
-/// A circle among rooms, if there is one.
-fn circle(uses: &Uses) -> Option<String> {
+/// A circle among the rooms of a folder, if there is one.
+fn circle(uses: &Uses, folder: &str) -> Option<String> {
     // A room goes that uses nothing that is left, or that nothing left uses, until none goes.
     let mut left: BTreeSet<&String> = uses.keys().collect();
     loop {
@@ -152,10 +171,8 @@ fn circle(uses: &Uses) -> Option<String> {
             edges.push(format!("{room} -> {used} ({file})"));
         }
     }
-    Some(format!(
-        "rooms of vcpid form a circle: {}",
-        edges.join(", ")
-    ))
+    let edges = edges.join(", ");
+    Some(format!("rooms of {folder} form a circle: {edges}"))
 }
 
 #[cfg(test)]
@@ -180,8 +197,9 @@ mod tests {
             ("store", "machine"),
             ("service", "machine"),
         ];
-        assert_eq!(circle(&using(&chain)), None);
-        let found = circle(&using(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]));
+        assert_eq!(circle(&using(&chain), "src"), None);
+        let edges = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")];
+        let found = circle(&using(&edges), "src");
         let found = found.expect("a circle");
         assert!(
             found.contains("c -> a (file.rs)") && !found.contains("d ->"),
@@ -189,11 +207,11 @@ mod tests {
         );
     }
 
-    /// The kernel's files come below all that is made of them.
+    /// A lowest room comes below all that is made of it.
     #[test]
-    fn system_is_lowest() {
-        assert!(lowest(&using(&[("images", "system")])).is_empty());
-        let found = lowest(&using(&[("system", "images")]));
+    fn lowest_rooms() {
+        assert!(lowest(&using(&[("images", "system")]), "system").is_empty());
+        let found = lowest(&using(&[("system", "images")]), "system");
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("system -> images (file.rs)"));
     }

@@ -8,10 +8,10 @@ use anyhow::Result;
 use nix::unistd::User;
 use serde_json::json;
 
+use crate::output;
 use crate::serve;
 use crate::settings::args::FormatArg;
 use crate::settings::config::{self, Config, ConfigError};
-use crate::store::output;
 
 /// The user as whom the package's service runs.
 const PACKAGE_USER: &str = "vcpi";

@@ -7,10 +7,10 @@ use clap::Parser as _;
 use sampler::probe;
 use serde::Serialize;
 
-use crate::pipeline::bounce::truth;
+use crate::output;
 use crate::record;
 use crate::settings::args::{Args, Command, FormatArg};
-use crate::store::output;
+use pipeline::bounce::truth;
 
 /// Pairs or stops a second, at most.
 const MOST: u32 = 200;

@@ -11,8 +11,8 @@ use nix::fcntl::{Flock, FlockArg};
 use profiledb::{Directory, Epoch, EpochFile, Error, Recovered, Writer};
 
 use super::place;
+use crate::output::chain;
 use crate::settings::config::Database;
-use crate::store::output::chain;
 
 /// The file that the service holds a lock on, so that there is one at a time.
 const LOCK: &str = "vcpid.lock";

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use counters::{Cause, Unit};
 
-use crate::events::lost::Lost;
+use consumers::events::lost::Lost;
 
 /// So much time is looked at.
 const SPREAD: Duration = Duration::from_secs(60);

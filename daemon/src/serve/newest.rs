@@ -13,10 +13,10 @@ use profiledb::view::Viewer;
 use profiledb::{Epoch, Error, Subject, Writer};
 use protocol::Selection;
 
-use crate::consumers::tables::Wanted;
 use crate::session::Session;
-use crate::store::flush::Snapshot;
+use consumers::tables::Wanted;
 use machine::kernel::KernelNames;
+use store::flush::Snapshot;
 
 /// How long a worker waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);

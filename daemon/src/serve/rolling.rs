@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::{Directory, Error};
 
-use crate::store::output::chain;
-use crate::store::wall_now;
+use crate::output::chain;
+use store::wall_now;
 
 /// The part of the governor's budget that roll-ups may take. What they take is processor time of
 /// this process, so the governor counts it, and samples less meanwhile.

@@ -27,16 +27,16 @@ use super::rolling::Rolling;
 use super::sampling::Sampling;
 use super::socket::Socket;
 use super::status::Figures;
-use crate::pipeline::collector::{Collector, Settings};
+use crate::output::chain;
 use crate::session::{Driver, Session, TICK};
 use crate::settings::choices;
 use crate::settings::config::Config;
 use crate::settings::watched;
-use crate::store::output::chain;
-use crate::store::{Saved, Store};
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
 use machine::system::procfs;
+use pipeline::collector::{Collector, Settings};
+use store::{Saved, Store};
 
 /// How often the service looks at what changes seldom.
 const SECOND: Duration = Duration::from_secs(1);
@@ -445,7 +445,7 @@ impl Driver for Service {
         }
     }
 
-    fn saved(&mut self, session: &mut Session, saved: Result<Saved>) {
+    fn saved(&mut self, session: &mut Session, saved: Result<Saved, store::Error>) {
         let settled = self
             .settle(session, saved)
             .and_then(|()| match self.epochs.due() {

@@ -11,14 +11,14 @@ use super::journal::Troubles;
 use super::losses::Losses;
 use super::sampling::{Handled, Sampling};
 use super::service::LOSSES;
-use crate::pipeline::collector::Totals;
+use crate::output::{self, count};
 use crate::session::Session;
 use crate::settings::args::WINDOW;
-use crate::store::output::{self, count};
-use crate::store::{self, Saved, wall_now};
 pub(crate) use form::Status;
 use form::Trouble;
 use machine::system::procfs;
+use pipeline::collector::Totals;
+use store::{Saved, wall_now};
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use sampler::{Mmap, MmapIdentity, Mode, Pid, RawSample, Tid, UserRegisters};
 
 use super::*;
-use crate::pipeline::collector::Settings;
+use pipeline::collector::Settings;
 
 fn session() -> Session {
     let collector = Collector::new(Settings::small());
@@ -33,7 +33,7 @@ fn pieces() {
     let (mut taken, mut more) = (0, true);
     while more {
         more = session.receive(&batches) == Received::APiece;
-        let waiting = session.merge.len();
+        let waiting = session.merge.waiting();
         assert!(waiting < PIECE + EACH, "{waiting} records at once");
         assert!(session.waiting_bytes(sent) >= sent - session.taken_bytes);
         while session.merge.pop().is_some() {
@@ -53,7 +53,7 @@ impl Driver for Idle {
 
     fn flush(&mut self, _: &mut Session) {}
 
-    fn saved(&mut self, _: &mut Session, _: Result<Saved>) {}
+    fn saved(&mut self, _: &mut Session, _: Result<Saved, store::Error>) {}
 
     fn next_look(&self) -> Option<Instant> {
         None

@@ -11,17 +11,17 @@ use profiledb::{Epoch, EpochSettings, KeyedBy, ListSettings};
 use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
-use crate::pipeline::bounce::Bounce;
-use crate::pipeline::collector::Settings;
-use crate::pipeline::raw;
 use crate::session::{RING_PAGES, batch_bytes};
 use crate::settings::affordable::{Affordable, MANY, Work};
 use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
 use crate::settings::sysctl::{Places, Raised};
-use crate::store::wall_now;
 use machine::kernel::{self, Kernel};
 use machine::system::procfs;
+use pipeline::bounce::Bounce;
+use pipeline::collector::Settings;
+use pipeline::raw;
+use store::wall_now;
 
 /// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
 /// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU

@@ -6,8 +6,8 @@ use sampler::probe;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::pipeline::entries::{Entries, Wanted};
 use crate::settings::recording::Recording;
+use pipeline::entries::{Entries, Wanted};
 
 /// Whose entries are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -176,7 +176,7 @@ mod tests {
         let paths = [
             "docs/page.md",
             "docs/src/a.md",
-            "daemon/src/pipeline/raw.rs",
+            "daemon/pipeline/src/raw.rs",
         ]
         .map(PathBuf::from);
         let found = check(&document(text), &paths);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn paths() {
         assert_eq!(
-            findings("`pipeline/raw.rs` `/etc/a.toml` `a/NAME.rs` `linux/bpf.h`"),
+            findings("`src/raw.rs` `/etc/a.toml` `a/NAME.rs` `linux/bpf.h`"),
             [""; 0]
         );
         assert_eq!(findings("`src/rows.rs`"), ["no file src/rows.rs"]);

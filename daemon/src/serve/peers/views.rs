@@ -18,7 +18,7 @@ use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
 use super::queue::{Batch, Held, Queue};
 use crate::serve::newest::{self, Answer, Asking};
-use crate::store::wall_now;
+use store::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use counters::{Counter, Loss};
 
 use super::{BUDGET, LOSSES, Service};
-use crate::events::lost::Lost;
 use crate::serve::governor::{Change, Governor, STEP, Spent};
 use crate::serve::losses::Counted;
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
 use crate::session::Session;
-use crate::store;
+use consumers::events::lost::Lost;
 
 /// Of fewer samples nothing is concluded.
 const ENOUGH: u64 = 50;

@@ -9,10 +9,10 @@ use anyhow::{Result, bail};
 use profiledb::is_useless;
 
 use super::{End, SAVING, Service};
+use crate::output::{chain, count};
 use crate::serve::epochs::Due;
 use crate::session::Session;
-use crate::store::Saved;
-use crate::store::output::{chain, count};
+use store::Saved;
 
 impl Service {
     pub(super) fn begin_epoch(&mut self, session: &mut Session) -> Result<()> {
@@ -39,7 +39,8 @@ impl Service {
     pub(super) fn begin_save(&mut self, session: &mut Session) -> Result<()> {
         let epoch = self.keep_epoch(session);
         let begun = session.begin_flush();
-        epoch.and(begun)
+        epoch?;
+        Ok(begun?)
     }
 
     /// Saves what was collected, and waits for that. A damaged database is replaced.
@@ -86,7 +87,11 @@ impl Service {
 
     /// Takes note of what was saved. Where the database cannot be written to any more, another one
     /// begins, in which what is left is saved the next time.
-    pub(super) fn settle(&mut self, session: &mut Session, saved: Result<Saved>) -> Result<()> {
+    pub(super) fn settle(
+        &mut self,
+        session: &mut Session,
+        saved: Result<Saved, store::Error>,
+    ) -> Result<()> {
         let error = match saved {
             Ok(saved) => {
                 self.figures.flushed(session, &saved);
@@ -95,14 +100,14 @@ impl Service {
             }
             Err(error) => error,
         };
-        match error.downcast::<profiledb::Error>() {
-            Ok(damage) if is_useless(&damage) => {
+        match error {
+            store::Error::Flush(damage) if is_useless(&damage) => {
                 session.store.abandon();
                 self.epochs.set_aside(damage);
                 self.begin_epoch(session)
             }
-            Ok(other) => Err(other.into()),
-            Err(other) => Err(other),
+            store::Error::Flush(other) => Err(other.into()),
+            other => Err(other.into()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::Answer;
 use serde::{Deserialize, Serialize};
 
-use crate::store::output::count;
+use crate::output::count;
 
 /// How the service is. `None`: not known, or not at present. What a service of another version does
 /// not say has its default here, and what it says besides is left out.

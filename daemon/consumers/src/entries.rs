@@ -1,0 +1,349 @@
+//! What functions are called with, as breakpoints at their entries show it, by call site.
+//!
+//! These are shares of executions of their own provenance: they mix with nothing that windows see.
+
+use counters::Loss;
+use hotlist::{Config, Hotlist};
+use parameters::Parameter;
+use profiledb::AT_ENTRY;
+use rustc_hash::FxHashMap;
+
+use super::alike::{Alike, share};
+use super::values::LIST_BYTES;
+use crate::events::{Consumer, Options, Owner, PcId, Shared};
+
+/// Integer arguments of the platform's calling convention: rdi rsi rdx rcx r8 r9.
+pub const ARGUMENTS: usize = 6;
+
+/// A function, and whose it is.
+pub(crate) type Callee = (Owner, PcId);
+
+/// The calls of a burst that count, of one function.
+#[derive(Clone, Copy, Debug)]
+pub struct Entered {
+    /// The function.
+    pub callee: Callee,
+    /// Its number, from 1.
+    pub number: u64,
+    /// Wall-clock time, ns of the Unix epoch.
+    pub time: u64,
+    /// How often each of its calls counts.
+    pub times: u32,
+    /// Its calls count only as far as they do not depend on the first one.
+    pub is_dense: bool,
+}
+
+/// A call, and where it came from as far as that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// The call site.
+    pub caller: Option<PcId>,
+    /// The registers of integer arguments, in the order of [`ARGUMENTS`].
+    pub arguments: [u64; ARGUMENTS],
+    /// What it returned, where that was asked, if it was seen to.
+    pub result: Option<Option<u64>>,
+}
+
+/// The place of a result behind those of arguments.
+const RESULT: u8 = ARGUMENTS as u8;
+
+/// The values of an argument, or of the result, of calls from one site.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The call site, if that is known.
+    pub caller: Option<PcId>,
+    argument: u8,
+    /// Calls that count, by how often each does.
+    pub reached: u64,
+    /// Those of them whose value is not known.
+    pub unknown: u64,
+    /// Bursts in which calls counted.
+    pub windows: u64,
+    /// The known values.
+    pub list: Hotlist<u64>,
+    last_burst: u64,
+    /// Of first calls, which do not count.
+    firsts: Option<Hotlist<u64>>,
+    alike: Alike,
+}
+
+/// A function's calls.
+#[derive(Debug, Default)]
+struct Function {
+    profiles: Vec<Profile>,
+    /// Sites of calls, and of first calls where these do not count.
+    sites: Option<[Hotlist<u64>; 2]>,
+    /// How far call sites depend on that of the first call.
+    callers: Alike,
+}
+
+/// Keeps the arguments of calls.
+#[derive(Debug)]
+pub struct Entries {
+    functions: FxHashMap<Callee, Function>,
+    config: Config,
+}
+
+/// Rough size of a profile, in bytes.
+const PROFILE_BYTES: usize = 2 * size_of::<Profile>() + LIST_BYTES;
+
+impl Function {
+    /// The profile of an argument at a site; `None`, and counted, if there is no room.
+    fn profile(
+        &mut self,
+        shared: &mut Shared,
+        config: &Config,
+        (caller, argument): (Option<PcId>, u8),
+    ) -> Option<&mut Profile> {
+        let is_it = |of: &Profile| of.caller == caller && of.argument == argument;
+        let place = match self.profiles.iter().position(is_it) {
+            Some(place) => place,
+            None if shared.budget.is_over_full() => {
+                shared.lost.count(Loss::TableFullValues, 1);
+                return None;
+            }
+            None => {
+                shared.budget.charge(PROFILE_BYTES);
+                self.profiles.push(Profile {
+                    caller,
+                    argument,
+                    reached: 0,
+                    unknown: 0,
+                    windows: 0,
+                    list: Hotlist::new(config),
+                    last_burst: 0,
+                    firsts: None,
+                    alike: Alike::default(),
+                });
+                self.profiles.len() - 1
+            }
+        };
+        self.profiles.get_mut(place)
+    }
+
+    /// Takes notice of the call that comes before those of a burst, and does not count.
+    fn begins(&mut self, shared: &mut Shared, config: &Config, time: u64, first: &Arrived) {
+        if self.sites.is_none() {
+            shared.budget.charge(2 * LIST_BYTES);
+        }
+        let sites = self
+            .sites
+            .get_or_insert_with(|| [Hotlist::new(config), Hotlist::new(config)]);
+        sites[1].update(number_of(first.caller), time, &mut shared.coins);
+        for (argument, value) in (0..).zip(first.values()) {
+            let profile = self.profile(shared, config, (first.caller, argument));
+            if let (Some(profile), Some(value)) = (profile, value) {
+                let firsts = profile.firsts.get_or_insert_with(|| {
+                    shared.budget.charge(LIST_BYTES);
+                    Hotlist::new(config)
+                });
+                firsts.update(value, time, &mut shared.coins);
+            }
+        }
+    }
+
+    /// Compares a call's site with that of the first of its burst.
+    fn compare(&mut self, shared: &mut Shared, time: u64, first: &Arrived, call: &Arrived) {
+        let Some([sites, firsts]) = &mut self.sites else {
+            return;
+        };
+        let (first, site) = (number_of(first.caller), number_of(call.caller));
+        if let (Some(among), Some(of_firsts)) = (share(sites, first), share(firsts, first)) {
+            self.callers.count(first == site, among, of_firsts);
+        }
+        sites.update(site, time, &mut shared.coins);
+    }
+}
+
+/// A site as a value.
+fn number_of(site: Option<PcId>) -> u64 {
+    site.map_or(u64::MAX, |site| site.0.into())
+}
+
+impl Arrived {
+    /// Its arguments, and its result if that was asked.
+    fn values(&self) -> impl Iterator<Item = Option<u64>> {
+        self.arguments.into_iter().map(Some).chain(self.result)
+    }
+}
+
+impl Entries {
+    /// Counts the calls of a burst; `first` is the one before them, which counts itself no time.
+    pub fn entered(
+        &mut self,
+        shared: &mut Shared,
+        burst: &Entered,
+        first: Option<&Arrived>,
+        calls: impl IntoIterator<Item = Arrived>,
+    ) {
+        let function = self.functions.entry(burst.callee).or_default();
+        let times = u64::from(burst.times);
+        let first = first.filter(|_| burst.is_dense);
+        if let Some(first) = first {
+            function.begins(shared, &self.config, burst.time, first);
+        }
+        for call in calls {
+            if let Some(first) = first {
+                function.compare(shared, burst.time, first, &call);
+            }
+            for (argument, value) in (0..).zip(call.values()) {
+                let key = (call.caller, argument);
+                let Some(profile) = function.profile(shared, &self.config, key) else {
+                    continue;
+                };
+                let of_first = first
+                    .filter(|first| first.caller == call.caller)
+                    .and_then(|first| first.values().nth(argument.into()).flatten());
+                profile.reached += times;
+                let Some(value) = value else {
+                    profile.unknown += times;
+                    continue;
+                };
+                if let Some(of_first) = of_first {
+                    profile.compare(of_first, value);
+                }
+                let opens = profile.last_burst != burst.number;
+                profile.last_burst = burst.number;
+                profile.windows += u64::from(opens);
+                let list = &mut profile.list;
+                list.update_in_window(value, burst.time, opens, &mut shared.coins);
+                for _ in 1..times {
+                    list.update_in_window(value, burst.time, false, &mut shared.coins);
+                }
+            }
+        }
+    }
+
+    /// Takes over the functions of owners that pass the test; `pc` gives their PCs in the copy.
+    pub(crate) fn copy(
+        &mut self,
+        from: &Self,
+        shared: &mut Shared,
+        takes: impl Fn(&Owner) -> bool,
+        mut pc: impl FnMut(PcId) -> PcId,
+    ) {
+        let all = from.functions.iter();
+        for (&(owner, callee), function) in all.filter(|((owner, _), _)| takes(owner)) {
+            let profiles = function.profiles.iter().map(|profile| Profile {
+                caller: profile.caller.map(&mut pc),
+                ..profile.clone()
+            });
+            let copy = Function {
+                profiles: profiles.collect(),
+                sites: None,
+                callers: function.callers,
+            };
+            shared.budget.charge(copy.profiles.len() * PROFILE_BYTES);
+            self.functions.insert((owner, pc(callee)), copy);
+        }
+    }
+
+    /// Whose functions there are.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> {
+        self.functions.keys().map(|(owner, _)| *owner)
+    }
+
+    /// The profiles: of whose function, and whether the shares are of executions.
+    pub fn each(&self) -> impl Iterator<Item = (Callee, &Profile, bool)> {
+        self.functions.iter().flat_map(|(callee, function)| {
+            let callers = function.callers.is_independent();
+            let all = function.profiles.iter();
+            all.map(move |of| (*callee, of, callers && of.alike.is_independent()))
+        })
+    }
+}
+
+impl Profile {
+    /// The name of its parameter.
+    pub fn parameter(&self) -> String {
+        let parameter = match self.argument {
+            RESULT => Parameter::Result,
+            argument => Parameter::Arg(argument),
+        };
+        format!("{AT_ENTRY}{parameter}")
+    }
+
+    fn compare(&mut self, first: u64, value: u64) {
+        let firsts = self.firsts.as_ref();
+        let of_firsts = firsts.and_then(|firsts| share(firsts, first));
+        if let (Some(among), Some(of_firsts)) = (share(&self.list, first), of_firsts) {
+            self.alike.count(first == value, among, of_firsts);
+        }
+    }
+}
+
+impl Consumer for Entries {
+    fn new(options: &Options) -> Self {
+        Self {
+            functions: FxHashMap::default(),
+            config: options.lists,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::Tables;
+    use machine::images::ImageId;
+    use machine::place::Pc;
+
+    /// Bursts of ten calls, each of so many times; `value` tells an argument by burst and call.
+    fn seen(is_dense: bool, value: impl Fn(u64, u64) -> u64) -> Vec<(u64, bool)> {
+        let options = Options {
+            lists: Config::default(),
+            window: 256,
+            by_caller: false,
+        };
+        let mut tables = Tables::new(&options, 1 << 20, hotlist::Generator::new(7));
+        let process = || profiledb::Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let (shared, entries) = (&mut tables.shared, &mut tables.consumers.entries);
+        let subject = profiledb::Subject::default();
+        let owner = shared.owner(machine::loadmap::ProcessId(1), subject, process);
+        let pc = |address| Pc {
+            image: ImageId(0),
+            address,
+        };
+        let callee = (owner.expect("room"), shared.pc(pc(0x10)).expect("room"));
+        for number in 1..=100 {
+            let burst = Entered {
+                callee,
+                number,
+                time: number,
+                times: 2,
+                is_dense,
+            };
+            let call = |of| Arrived {
+                caller: None,
+                arguments: [value(number, of), 0, 0, 0, 0, 0],
+                result: (of % 2 == 0).then_some((of > 4).then_some(of)),
+            };
+            let calls = (1..=10).map(call);
+            entries.entered(shared, &burst, Some(&call(0)), calls);
+        }
+        let first = |of: &Profile| of.parameter() == "entry.arg0";
+        let results = entries
+            .each()
+            .find(|(_, of, _)| of.parameter() == "entry.result");
+        let (_, results, _) = results.expect("there are some");
+        assert_eq!((results.reached, results.unknown), (1_000, 400));
+        let all = entries.each().filter(|(_, of, _)| first(of));
+        all.map(|(_, of, told)| (of.reached, told)).collect()
+    }
+
+    /// Calls count as often as they are to. Where bursts are of a part of the time that is not
+    /// known, values that last for a burst are not told, and values at random are.
+    #[test]
+    fn bursts() {
+        let lasting = |number, _| number % 2;
+        let at_random = |number: u64, of: u64| (number * 31 + of * 17) % 23 % 2;
+        assert_eq!(seen(false, lasting), [(2_000, true)]);
+        assert_eq!(seen(true, lasting), [(2_000, false)]);
+        assert_eq!(seen(true, at_random), [(2_000, true)]);
+    }
+}

@@ -1,0 +1,470 @@
+//! What a window sees of an instruction when it comes back to it: executions.
+//!
+//! A window begins where time is spent. The stretch of the program that it begins in, up to the
+//! first event of an instruction, is one that takes long: a stretch is met in proportion to its
+//! time (the inspection paradox; W. Feller, An Introduction to Probability Theory and Its
+//! Applications, volume II, chapter I.4). So first events are shares of time. The stretch from
+//! there to the next event is met because it is the next one, however long it takes: later events
+//! are shares of executions. Both are kept apart where windows are long enough for it. All such
+//! windows count for both. Refusing those behind stalls would make shares of time wrong by up to
+//! 35 points; later events have forgotten where the window began
+//! (`docs/decisions/059-which-windows-count.md`).
+//!
+//! Two things must be undone or told:
+//!
+//! - A window ends after so many instructions, W. A stretch of l instructions is seen whole only
+//!   where it begins W - l instructions before that, so long ones are seen less often. The event
+//!   at its end is accepted with a probability proportional to 1 / (W - l): this is how
+//!   structures are counted that a frame cuts off (R. E. Miles, On the elimination of edge effects
+//!   in planar sampling, in: Stochastic Geometry, 1974). Of stretches longer than three quarters
+//!   of a window too few are seen.
+//! - An instruction that is left for long is not met again in the window. Of those events that
+//!   leave the window three quarters of its length, it is counted how many have a next one; what
+//!   has none counts as unknown.
+//!
+//! Later events must not depend on the first: where one value comes again and again, and takes
+//! longer, the next stretch is as long as the first. So it is counted how often a later event has
+//! the value of the first one of its window, and how often it would by chance ([`Alike`]). Where
+//! that differs, all are unknown, and shares of time are all that is told.
+
+use counters::Loss;
+use hotlist::Hotlist;
+
+use super::alike::{Alike, share};
+use super::values::{LIST_BYTES, Moment, ValueProfile, Values};
+use crate::events::{NONE, Shared};
+
+/// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
+const LONG: u32 = 64;
+
+/// The instructions of a window, if that is long enough; else 0.
+pub(super) fn long(window: u32) -> u32 {
+    if window >= LONG { window } else { 0 }
+}
+
+/// The later events of a profile.
+#[derive(Clone, Debug)]
+pub struct Returns {
+    /// Events accepted, and those of them without a known value.
+    reached: u64,
+    unknown: u64,
+    /// Windows that have one with a known value.
+    pub windows: u64,
+    last_window: u32,
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    early: u64,
+    returned: u64,
+    /// The value of the first event of the present window, which is one of time.
+    first_value: Option<u64>,
+    /// How far those accepted depend on the first.
+    alike: Alike,
+    /// The known values.
+    pub list: Hotlist<u64>,
+}
+
+/// Rough size of an entry, in bytes.
+const RETURNS_BYTES: usize = 2 * size_of::<Returns>() + LIST_BYTES;
+
+impl Returns {
+    fn new(list: Hotlist<u64>) -> Self {
+        Self {
+            reached: 0,
+            unknown: 0,
+            windows: 0,
+            last_window: 0,
+            early: 0,
+            returned: 0,
+            first_value: None,
+            alike: Alike::default(),
+            list,
+        }
+    }
+
+    /// Takes notice of the first event of a window that counts so often.
+    pub(super) fn begins(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
+        self.came_by(depth, long, times);
+        self.first_value = value;
+    }
+
+    /// Takes notice of an event at this instruction of a window that counts so often.
+    fn came_by(&mut self, depth: u32, long: u32, times: u32) {
+        self.early += u64::from(is_early(depth, long)) * u64::from(times);
+    }
+
+    /// Compares an event with the first one of its window, as one of those in the list of firsts.
+    fn compare(&mut self, first: u64, firsts: Option<&Hotlist<u64>>, value: u64) {
+        let shares = [Some(&self.list), firsts].map(|of| of.and_then(|of| share(of, first)));
+        if let [Some(among), Some(of_firsts)] = shares {
+            self.alike.count(first == value, among, of_firsts);
+        }
+    }
+
+    /// Whether later events do not depend on the first one of their window.
+    pub fn is_independent(&self) -> bool {
+        self.alike.is_independent()
+    }
+
+    /// Events reached, and the unknown among them: for each known event as many as there are early
+    /// ones without a next for each one that has one.
+    pub fn reached_and_unknown(&self) -> (u64, u64) {
+        let missing = self.early.saturating_sub(self.returned);
+        let known = u128::from(self.reached - self.unknown);
+        let unseen = known * u128::from(missing) / u128::from(self.returned.max(1));
+        let unseen = u64::try_from(unseen).unwrap_or(u64::MAX);
+        (
+            self.reached.saturating_add(unseen),
+            self.unknown.saturating_add(unseen),
+        )
+    }
+}
+
+/// Whether an event leaves its window three quarters of its length.
+fn is_early(depth: u32, long: u32) -> bool {
+    depth <= long / 4
+}
+
+/// The probability with which an event is accepted so many instructions after the one before.
+fn acceptance(gap: u32, long: u32) -> f64 {
+    let left = long.saturating_sub(gap).max(1);
+    (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
+}
+
+impl Values {
+    /// Counts an event that is not the first of its window. What finds no room is counted.
+    #[inline(never)]
+    pub(super) fn count_return(
+        &mut self,
+        shared: &mut Shared,
+        index: u32,
+        value: Option<u64>,
+        moment: Moment,
+    ) {
+        let is_full = shared.budget.is_over_full();
+        let Some(profile) = self.profiles.get_mut(index as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut profile.last_depth, moment.depth);
+        if profile.returns == NONE {
+            let new = u32::try_from(self.returns.len()).ok();
+            let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
+                shared.lost.count(Loss::TableFullValues, 1);
+                return;
+            };
+            profile.returns = new;
+            let mut returns = Returns::new(Hotlist::new(&self.config));
+            // Of the value of that one nothing is kept.
+            returns.begins(before, self.long, None, self.times);
+            shared.budget.charge(RETURNS_BYTES);
+            self.returns.push(returns);
+        }
+        let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
+            return;
+        };
+        let times = u64::from(self.times);
+        returns.returned += u64::from(is_early(before, self.long)) * times;
+        returns.came_by(moment.depth, self.long, self.times);
+        let gap = moment.depth.saturating_sub(before);
+        // So most windows of long intervals need not count an event twice, which would look as if
+        // it came again.
+        let accepted = f64::from(self.times) * acceptance(gap, self.long);
+        let times = accepted as u64 + u64::from(shared.coins.uniform() <= accepted.fract());
+        if times == 0 {
+            return;
+        }
+        returns.reached += times;
+        let Some(value) = value else {
+            returns.unknown += times;
+            return;
+        };
+        if let Some(first) = returns.first_value {
+            returns.compare(first, profile.list.as_ref(), value);
+        }
+        let window = moment.window as u32;
+        let opens = returns.last_window != window;
+        if opens {
+            returns.last_window = window;
+            returns.windows += 1;
+        }
+        let list = &mut returns.list;
+        list.update_in_window(value, moment.time, opens, &mut shared.coins);
+        for _ in 1..times {
+            list.update_in_window(value, moment.time, false, &mut shared.coins);
+        }
+    }
+
+    /// Keeps later events of a profile.
+    pub(super) fn put_returns(&mut self, shared: &mut Shared, returns: Returns) {
+        shared.budget.charge(RETURNS_BYTES);
+        self.returns.push(returns);
+    }
+
+    /// The later events of a profile, if there are any.
+    pub fn returns_of(&self, profile: &ValueProfile) -> Option<&Returns> {
+        self.returns.get(profile.returns as usize)
+    }
+}
+
+#[cfg(test)]
+mod coverage;
+
+/// Tables for windows of so many instructions, and an instruction in them.
+#[cfg(test)]
+struct OneSite {
+    tables: crate::tables::Tables,
+    site: crate::events::SiteId,
+    window: crate::events::Context,
+}
+
+#[cfg(test)]
+impl OneSite {
+    fn new(window: u32, seed: u64) -> Self {
+        use crate::events::{Context, Options};
+
+        let options = Options {
+            lists: hotlist::Config::default().precise(),
+            window,
+            by_caller: false,
+        };
+        let coins = hotlist::Generator::new(seed);
+        let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
+        let process = || profiledb::Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let subject = profiledb::Subject::default();
+        let shared = &mut tables.shared;
+        let owner = shared.owner(machine::loadmap::ProcessId(1), subject, process);
+        let owner = owner.expect("room");
+        let pc = machine::place::Pc {
+            image: machine::images::ImageId(0),
+            address: 0x10,
+        };
+        Self {
+            site: shared.site(owner, pc).expect("room"),
+            tables,
+            window: Context {
+                owner,
+                is_kernel: false,
+                number: 0,
+                time: 0,
+                times: 1,
+                part: 1.0,
+            },
+        }
+    }
+
+    /// Begins a window that counts so often, and of whose calls such a part counts.
+    fn begin(&mut self, number: u64, times: u32, part: f64) {
+        use crate::events::Consumer as _;
+
+        (self.window.number, self.window.time) = (number, number);
+        (self.window.times, self.window.part) = (times, part);
+        let tables = &mut self.tables;
+        tables.consumers.begins(&mut tables.shared, &self.window);
+    }
+
+    /// Sees a value, so many instructions from the window's beginning.
+    fn see(&mut self, depth: u32, value: u64) {
+        use crate::events::Consumer as _;
+
+        let at = crate::events::At {
+            window: &self.window,
+            site: Some(self.site),
+            depth,
+            caller: None,
+        };
+        let event = (interpreter::Parameter::Arg(0), Some(value));
+        let tables = &mut self.tables;
+        tables.consumers.values(&mut tables.shared, &at, &[event]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use counters::{Counter, CounterKey};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::events::{At, Consumer, Target};
+
+    const WINDOW: u32 = 200;
+
+    /// An execution: a value, the instructions that come before it, and their time.
+    #[derive(Clone, Copy)]
+    struct Stretch {
+        value: u64,
+        instructions: u32,
+        time: u32,
+    }
+
+    /// The percentages of the value 2 by time and by executions, the part of the executions that
+    /// is known, and whether they are independent.
+    type Seen = (f64, f64, f64, bool);
+
+    /// Windows that begin at random moments of a program, and see a value at the end of each
+    /// stretch.
+    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut bench = OneSite::new(WINDOW, 7);
+        for window in 1..=20_000 {
+            bench.begin(window, 1, 1.0);
+            // By rejection: a stretch is met in proportion to its time.
+            let first = loop {
+                let stretch = next(&mut random);
+                if random.random_range(0..1000) < stretch.time {
+                    break stretch;
+                }
+            };
+            let mut depth = random.random_range(1..=first.instructions);
+            let mut stretch = first;
+            while depth <= WINDOW {
+                bench.see(depth, stretch.value);
+                stretch = next(&mut random);
+                depth += stretch.instructions;
+            }
+        }
+        let percent = |list: &Hotlist<u64>| {
+            let of = |value| {
+                let all = list.tuples().filter(move |tuple| tuple.value == value);
+                all.map(|tuple| tuple.estimate()).sum::<f64>()
+            };
+            100.0 * of(2) / (of(1) + of(2))
+        };
+        let values = &bench.tables.consumers.values;
+        let profile = &values.profiles[0];
+        let returns = values.returns_of(profile).expect("it came back");
+        let (reached, unknown) = returns.reached_and_unknown();
+        (
+            percent(profile.list.as_ref().expect("it was seen")),
+            percent(&returns.list),
+            1.0 - unknown as f64 / reached as f64,
+            returns.is_independent(),
+        )
+    }
+
+    fn stretch(value: u64, instructions: u32, time: u32) -> Stretch {
+        Stretch {
+            value,
+            instructions,
+            time,
+        }
+    }
+
+    /// First events are shares of time and later ones of executions, whether a slow execution
+    /// has more instructions or only slower ones.
+    #[test]
+    fn both_bases() {
+        for (slow, by_time) in [
+            (stretch(2, 132, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 40, 400), 100.0 * 40.0 / (40.0 + 0.9 * 50.0)),
+            (stretch(2, 12, 10), 100.0 / (1.0 + 0.9 * 50.0)),
+        ] {
+            let (time, executions, known, independent) =
+                seen(|random| match random.random_bool(0.1) {
+                    true => slow,
+                    false => stretch(1, 40, 50),
+                });
+            assert!((time - by_time).abs() < 1.5, "{time} for {by_time}");
+            assert!((executions - 10.0).abs() < 1.5, "{executions} for 10");
+            assert!(known > 0.97 && independent, "{known}");
+        }
+    }
+
+    /// Values that last are found out, and so are values that take turns of which a window sees
+    /// few: of them no executions are told.
+    #[test]
+    fn dependent() {
+        for (lasts, instructions) in [(0.99, 40), (0.7, 40), (0.0, 90), (0.1, 90)] {
+            let mut value = 1;
+            let (.., independent) = seen(|random| {
+                if !random.random_bool(lasts) {
+                    value = 3 - value;
+                }
+                stretch(value, instructions, if value == 2 { 400 } else { 50 })
+            });
+            assert!(!independent, "{lasts}");
+        }
+    }
+
+    /// Values that take turns are told by executions where a window sees several turns: what is
+    /// told is right, though the next value always follows from the first.
+    #[test]
+    fn turns() {
+        let mut turn = 0;
+        let (time, executions, known, independent) = seen(|_| {
+            turn = (turn + 1) % 3;
+            match turn {
+                0 => stretch(2, 12, 40),
+                _ => stretch(1, 12, 5),
+            }
+        });
+        assert!((time - 80.0).abs() < 2.0, "{time} for 80");
+        assert!((executions - 33.3).abs() < 3.0, "{executions} for 33.3");
+        assert!(known > 0.97 && independent, "{known}");
+    }
+
+    /// Where an instruction mostly does not come back within a window, most of its executions are
+    /// unknown.
+    #[test]
+    fn seldom_back() {
+        let (_, _, known, _) = seen(|random| match random.random_bool(0.7) {
+            true => stretch(1, 400, 100),
+            false => stretch(2, 40, 100),
+        });
+        assert!(known < 0.5, "{known}");
+    }
+
+    /// A window behind a stall counts for values in full; its branches and calls count in part. One
+    /// of a long interval counts twice.
+    #[test]
+    fn windows_in_part() {
+        let mut bench = OneSite::new(WINDOW, 7);
+        let pc = bench.tables.shared.pc_of(bench.site).expect("it is there");
+        for window in 1..=3 {
+            bench.begin(
+                window,
+                if window == 3 { 2 } else { 1 },
+                if window == 2 { 1.0 } else { 0.25 },
+            );
+            bench.see(1, 5);
+            let at = At {
+                window: &bench.window,
+                site: Some(bench.site),
+                depth: 1,
+                caller: None,
+            };
+            let tables = &mut bench.tables;
+            let (consumers, shared) = (&mut tables.consumers, &mut tables.shared);
+            consumers.branch(shared, &at, Some(true));
+            consumers.jump(shared, &at, pc, Target::Known(pc));
+        }
+        let tables = &bench.tables;
+        let consumers = &tables.consumers;
+        assert_eq!(consumers.values.profiles[0].windows, 4);
+        assert_eq!(consumers.values.profiles[0].reached, 4);
+        let branches = consumers.branches.each(&tables.shared);
+        let (.., branch) = { branches }.next().expect("it was met");
+        assert_eq!((branch.taken, branch.not_taken), (3, 0));
+        assert_eq!(branch.weights, [1.75, 0.0, 0.0]);
+        let (.., calls) = consumers.calls.each().next().expect("it was met");
+        assert_eq!((calls.times, calls.weight), (3, 1.75));
+        assert_eq!(calls.squares, Some(0.0625 + 1.0 + 0.25));
+        assert_eq!(
+            tables.counters()[&CounterKey::from(Counter::WindowsInPart)],
+            2
+        );
+        assert_eq!(
+            tables.counters()[&CounterKey::from(Counter::WindowsTwice)],
+            1
+        );
+    }
+
+    /// In short windows all events are of one kind.
+    #[test]
+    fn short_windows() {
+        assert_eq!((long(16), long(63), long(64)), (0, 0, 64));
+    }
+}

@@ -1,0 +1,227 @@
+//! Bounce-back: what the processor itself makes of a few instructions.
+//!
+//! A sample names a thread and a PC. Two breakpoints ([`sampler::Breakpoints`]) then stop the
+//! thread at its next execution of the instruction there, and behind a few more. What it has in its
+//! registers at both ends is a pair. The collector ([`crate::collector`]) interprets the
+//! same instructions from the first end, and compares what it knows with the second.
+//!
+//! One thread sets breakpoints, one pair at a time. So at most two debug registers are taken.
+
+pub(crate) mod block;
+mod thread;
+pub mod truth;
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use iced_x86::Register;
+use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
+
+use self::block::{Exit, Step};
+use crate::lot::Lot;
+use machine::loadmap::ProcessId;
+
+/// Blocks that wait for their turn at least and at most, and as many that are chosen of each round
+/// of samples: of half a second.
+const FEWEST: usize = 8;
+const MOST: usize = 128;
+/// Pairs that wait for the collector.
+const SEEN: usize = 64;
+/// Entries that wait for the other end.
+const ENTRIES: usize = 512;
+/// How long a pair waits for what the handler read at its entry: its buffer is drained sooner.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Instructions of which a thread is to be stopped at both ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) pid: Pid,
+    pub(crate) tid: Tid,
+    pub(crate) process: ProcessId,
+    /// From the entry on.
+    pub(crate) steps: Vec<Step>,
+    /// The code of all of them.
+    pub(crate) code: Vec<u8>,
+    /// Where the thread may come out, in the order in which they are tried.
+    pub(crate) exits: Vec<Exit>,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) request: Request,
+    /// What was tried in vain.
+    pub(crate) missed: Vec<Miss>,
+    /// The pair, and how many of the steps it is around.
+    pub(crate) pair: Option<(Pair, usize)>,
+    came: Instant,
+}
+
+/// The collector's end of the thread.
+#[derive(Debug)]
+pub struct Bounce {
+    requests: SyncSender<Request>,
+    answers: Receiver<Answer>,
+    /// Whether the handler reads memory at entries.
+    reads_memory: bool,
+    /// Chosen of the samples of this round.
+    lot: Lot<Request>,
+    /// What the handler brought from entries whose pairs have yet to come.
+    entries: VecDeque<RawSample>,
+    /// Pairs whose entries have yet to come.
+    waiting: VecDeque<Answer>,
+}
+
+impl Bounce {
+    /// Starts the thread, which sets so many pairs a second at most.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn start(breakpoints: Breakpoints, reads_memory: bool, most: u32) -> std::io::Result<Self> {
+        let room = (most as usize / 2).clamp(FEWEST, MOST);
+        let (requests, asked) = sync_channel(room);
+        let (sender, answers) = sync_channel(SEEN);
+        thread::start(breakpoints, most, asked, sender)?;
+        Ok(Self {
+            requests,
+            answers,
+            reads_memory,
+            lot: Lot::new(room),
+            entries: VecDeque::new(),
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Which place a further sample of this round takes among the chosen, if it is to have one.
+    pub(crate) fn place(&mut self) -> Option<usize> {
+        self.lot.place()
+    }
+
+    /// Puts a request there.
+    pub(crate) fn choose(&mut self, place: usize, request: Request) {
+        self.lot.put(place, request);
+    }
+
+    /// Hands on what was chosen; how many were, and how many found no room.
+    pub(crate) fn ask(&mut self) -> (u64, u64) {
+        self.lot.hand_on(&self.requests)
+    }
+
+    /// Takes what the handler brought from an entry.
+    pub(crate) fn came_in(&mut self, entry: RawSample) {
+        if self.entries.len() >= ENTRIES {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The next answer, with what the handler brought, if that has come or is waited for no more.
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<(Answer, Option<RawSample>)> {
+        while let Ok(answer) = self.answers.try_recv() {
+            self.waiting.push_back(answer);
+        }
+        let entries = &self.entries;
+        let found = self.waiting.iter().position(|answer| {
+            let Some((pair, _)) = &answer.pair else {
+                return true;
+            };
+            !self.reads_memory
+                || is_last
+                || answer.came.elapsed() > PATIENCE
+                || entries.iter().any(|entry| is_of(entry, pair))
+        });
+        let answer = self.waiting.remove(found?)?;
+        let entry = answer.pair.as_ref().and_then(|(pair, _)| {
+            let place = self.entries.iter().position(|entry| is_of(entry, pair))?;
+            self.entries.remove(place)
+        });
+        Some((answer, entry))
+    }
+
+    /// Whether the handler reads memory at entries.
+    pub(crate) fn reads_memory(&self) -> bool {
+        self.reads_memory
+    }
+}
+
+/// Whether it is the entry of this pair that the handler saw: the same hit, within the time that
+/// the handler takes.
+fn is_of(entry: &RawSample, pair: &Pair) -> bool {
+    const HIT: u64 = 1_000_000;
+    entry.tid == pair.before.tid
+        && entry.ip == pair.before.ip
+        && entry.user == pair.before.user
+        && entry.time.abs_diff(pair.before.time) < HIT
+}
+
+/// What a general register, or a part of one, holds.
+pub(crate) fn held(register: Register, gpr: &[u64; 16]) -> u64 {
+    let full = gpr[register.full_register().number() & 15];
+    let value = match register {
+        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8,
+        _ => full,
+    };
+    match register.size() {
+        1 => value & 0xff,
+        2 => value & 0xffff,
+        4 => value & 0xffff_ffff,
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sampler::{Mode, Registers, UserRegisters};
+
+    use super::*;
+
+    fn entry(tid: u32, time: u64, rax: u64) -> RawSample {
+        let mut registers = Registers::default();
+        registers.gpr[0] = rax;
+        RawSample {
+            time,
+            cpu: 0,
+            pid: Pid(1),
+            tid: Tid(tid),
+            period: 1,
+            ip: 0x1000,
+            mode: Mode::User,
+            interrupted: Some(registers),
+            user: UserRegisters::Long(registers),
+            stack: Box::default(),
+            capture: None,
+        }
+    }
+
+    /// An entry is of the pair with the same thread, registers and time, and of no other.
+    #[test]
+    fn entries_of_pairs() {
+        let pair = Pair {
+            before: entry(2, 1_000, 3),
+            after: Registers::default(),
+        };
+        assert!(is_of(&entry(2, 2_000, 3), &pair));
+        assert!(!is_of(&entry(1, 2_000, 3), &pair));
+        assert!(!is_of(&entry(2, 2_000, 4), &pair));
+        assert!(!is_of(&entry(2, 2_000_000, 3), &pair));
+    }
+
+    /// A part of a register is what it holds there.
+    #[test]
+    fn parts() {
+        let mut gpr = [0; 16];
+        gpr[0] = 0x1122_3344_5566_7788;
+        gpr[9] = u64::MAX;
+        for (register, value) in [
+            (Register::RAX, 0x1122_3344_5566_7788),
+            (Register::EAX, 0x5566_7788),
+            (Register::AX, 0x7788),
+            (Register::AL, 0x88),
+            (Register::AH, 0x77),
+            (Register::R9D, 0xffff_ffff),
+        ] {
+            assert_eq!(held(register, &gpr), value, "{register:?}");
+        }
+    }
+}

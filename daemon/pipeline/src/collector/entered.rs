@@ -1,0 +1,249 @@
+//! Entries of functions: which are watched, and what is made of the calls that were seen.
+
+use counters::{Counter, CounterKey, Group};
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use rustc_hash::FxHashMap;
+use sampler::{Burst, Entry, RawSample};
+
+use super::Collector;
+use crate::entries::{Entries, Kept, Seen, Target};
+use consumers::entries::{ARGUMENTS, Arrived, Entered};
+use machine::address_space::{AddressSpace, Located};
+use machine::callsite::call_before;
+use machine::flow::Verdict;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
+
+/// Bytes of a file's symbol tables that are held at a time, to look for names.
+const NAMES_AT_ONCE: u64 = 96 << 20;
+/// Bytes of code at an entry that are compared.
+const CODE: usize = 16;
+/// Longer functions are not looked through for ways back to their entry, and not watched.
+const LONGEST: u64 = 1 << 16;
+/// A function that is to be watched by itself has so many of the calls, in percent.
+const LEAST_PERCENT: f64 = 1.0;
+/// Calls that windows have seen before the hottest functions are chosen.
+const LEAST_CALLS: u64 = 200;
+/// Numbers of the registers of arguments: rdi rsi rdx rcx r8 r9.
+const REGISTERS: [usize; ARGUMENTS] = [7, 6, 2, 1, 8, 9];
+/// Number of rsp.
+const RSP: usize = 4;
+
+/// Watches what is wanted of a sample's image, in the sample's thread.
+pub(super) fn meet(
+    entries: &mut Entries,
+    space: &AddressSpace<'_>,
+    sample: &RawSample,
+    process: ProcessId,
+    located: &Located,
+) {
+    let image = located.pc.image;
+    if space.is_generated_code(image) || space.is_denied(located.pc) {
+        return;
+    }
+    if let Some(names) = entries.names_for(image) {
+        let mut images = space.images.borrow_mut();
+        let elf = images.elf(image, None);
+        let found = elf.map(|elf| elf.named(names, NAMES_AT_ONCE));
+        drop(images);
+        entries.found(image, found.unwrap_or_default());
+    }
+    for address in entries.of(image).to_vec() {
+        let at = address.wrapping_add(located.bias);
+        if entries.has(process, sample.tid, at) {
+            continue;
+        }
+        let pc = Pc { image, address };
+        if !is_entered_by_calls(space, pc) {
+            entries.refuse(pc);
+            continue;
+        }
+        let mut code = [0; CODE];
+        let read = space.images.borrow_mut().read(image, address, &mut code);
+        if read > 0 {
+            entries.watch(Target {
+                entry: Entry {
+                    pid: sample.pid,
+                    tid: sample.tid,
+                    address: at,
+                    code: code[..read].into(),
+                    returns_to: None,
+                },
+                process,
+                pc,
+            });
+        }
+    }
+}
+
+/// Whether a function begins here whose first instruction is executed once for each call: no jump
+/// of its own leads there.
+fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
+    let Some((start, end)) = space.function(pc) else {
+        return false;
+    };
+    if start != pc.address || end.saturating_sub(start) > LONGEST {
+        return false;
+    }
+    let mut code = vec![0; (end - start) as usize];
+    let read = space.images.borrow_mut().read(pc.image, start, &mut code);
+    if read < code.len() {
+        return false;
+    }
+    let decoder = Decoder::with_ip(64, &code, start, DecoderOptions::NONE);
+    !decoder.into_iter().any(|instruction| {
+        let jumps = matches!(
+            instruction.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+        );
+        jumps && instruction.near_branch_target() == start
+    })
+}
+
+/// Where a call came from: the call instruction that it returns behind.
+fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc> {
+    let found = call_before(space, call.return_address?)?;
+    let gpr = &call.registers.gpr;
+    let is_other = found.target.is_some_and(|target| {
+        let leads = space.leads(found.site.image, target, pc);
+        leads.verdict(gpr[RSP], gpr) == Verdict::Disproved
+    });
+    (!is_other).then_some(found.site)
+}
+
+impl Collector {
+    /// Has entries of functions watched from now on.
+    pub fn watch_entries(&mut self, entries: Entries) {
+        self.entries = Some(entries);
+    }
+
+    /// Takes what was seen at entries since the last call.
+    pub fn take_entries(&mut self) {
+        let Some(entries) = &mut self.entries else {
+            return;
+        };
+        let without_room = std::mem::take(&mut entries.without_room);
+        self.tables.count(Counter::EntriesWithoutRoom, without_room);
+        let refused = std::mem::take(&mut entries.not_watched);
+        self.tables.count(Counter::EntriesNotWatched, refused);
+        while let Some(seen) = self.entries.as_mut().and_then(Entries::next) {
+            self.entered(seen);
+        }
+        self.choose_hottest();
+    }
+
+    /// Watches the functions that windows see called most, if that is asked for.
+    fn choose_hottest(&mut self) {
+        let Some(entries) = self.entries.as_mut().filter(|of| of.wants_hottest()) else {
+            return;
+        };
+        let (shared, images) = (&self.tables.shared, &self.images);
+        let (mut called, mut all) = (FxHashMap::default(), 0.0);
+        let mut count = 0;
+        for (owner, _, callee, calls) in self.tables.consumers.calls.each() {
+            let subject = shared.subjects.get(owner.subject.0 as usize);
+            if subject.is_none_or(|subject| subject.kernel) {
+                continue;
+            }
+            all += calls.weight;
+            count += calls.times;
+            let callee = callee.and_then(|callee| shared.pcs.get(callee.0 as usize));
+            if let Some(callee) = callee.filter(|callee| !images.is_generated_code(callee.image)) {
+                *called.entry(*callee).or_insert(0.0) += calls.weight;
+            }
+        }
+        if count < LEAST_CALLS {
+            return;
+        }
+        let is_hot = |(_, weight): &(Pc, f64)| 100.0 * weight >= LEAST_PERCENT * all;
+        let mut called: Vec<(Pc, f64)> = called.into_iter().filter(is_hot).collect();
+        called.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        entries.watch_also(called.into_iter().map(|(pc, _)| pc));
+    }
+
+    /// Takes what was seen of one function in a while.
+    fn entered(&mut self, seen: Seen) {
+        let Seen { target, burst } = seen;
+        let (burst, kept) = match burst {
+            Ok((burst, Some(kept))) => (burst, kept),
+            Ok((_, None)) => return self.tables.count(Counter::Trials, 1),
+            Err(miss) => {
+                return self
+                    .tables
+                    .count(CounterKey::of(Group::Entries, miss.name()), 1);
+            }
+        };
+        self.tables.count(Counter::Bursts, 1);
+        let full = u64::from(burst.is_full);
+        self.tables.count(Counter::BurstsFull, full);
+        self.tables
+            .count(Counter::BurstsDense, u64::from(kept.is_dense));
+        if kept.calls.is_empty() {
+            return self.tables.count(Counter::BurstsEmpty, 1);
+        }
+        self.tell_calls(&target, &burst, &kept);
+    }
+
+    /// Tells the calls of a burst that count.
+    fn tell_calls(&mut self, target: &Target, burst: &Burst, kept: &Kept) {
+        let pid = target.entry.pid;
+        let Some(owner) = self.owner(pid, burst.begin, None, false, 0) else {
+            return;
+        };
+        let found = self.loadmap.get_and_host(pid);
+        let Some((process, host)) = found.filter(|(process, _)| process.id == target.process)
+        else {
+            if let Some(entries) = &mut self.entries {
+                entries.leave(pid);
+            }
+            return self.tables.count(Counter::EntriesOfGoneProcesses, 1);
+        };
+        if process.keeps_memory_to_itself() && !self.settings.allow_secrets {
+            return self.tables.count(Counter::EntriesKeptBack, 1);
+        }
+        let mut space = AddressSpace::of(process, host, &mut self.images, burst.begin);
+        space.allow_secrets = self.settings.allow_secrets;
+        if space.place(target.entry.address) != Some(target.pc) {
+            return self.tables.count(Counter::EntriesMappedAnew, 1);
+        }
+        let shared = &mut self.tables.shared;
+        let Some(callee) = shared.pc(target.pc) else {
+            return;
+        };
+        let returns_to = target.entry.returns_to;
+        let mut without_site = 0;
+        let mut arrived = |call: &sampler::Entered| {
+            let site = site(&space, target.pc, call);
+            without_site += u64::from(site.is_none());
+            Arrived {
+                caller: site.and_then(|site| shared.pc(site)),
+                arguments: REGISTERS.map(|register| call.registers.gpr[register]),
+                result: returns_to
+                    .filter(|_| call.return_address == returns_to)
+                    .map(|_| call.result),
+            }
+        };
+        let calls: Vec<Arrived> = burst.calls.iter().map(&mut arrived).collect();
+        self.windows += 1;
+        let told = Entered {
+            callee: (owner, callee),
+            number: self.windows,
+            time: burst
+                .begin
+                .saturating_add_signed(self.settings.clock_offset),
+            times: kept.times,
+            is_dense: kept.is_dense,
+        };
+        let first = calls.first().filter(|_| kept.calls.start > 0);
+        let counted = calls.get(kept.calls.clone()).unwrap_or_default();
+        let count = counted.len() as u64;
+        self.tables.consumers.entries.entered(
+            &mut self.tables.shared,
+            &told,
+            first,
+            counted.iter().copied(),
+        );
+        self.tables.count(Counter::EnteredCalls, count);
+        self.tables.count(Counter::EnteredWithoutSite, without_site);
+    }
+}

@@ -1,0 +1,353 @@
+//! Pairs of breakpoints: which blocks are chosen, and what is made of their pairs.
+
+use counters::{Counter, CounterKey, Group};
+use iced_x86::Register;
+use interpreter::{
+    Access, Code, CodeMemory, Memory, Parameter, Sink, StopReason, ValueKinds, Verdict, Window,
+};
+use sampler::{Outcome, RawSample, Record, UserRegisters};
+
+use super::samples::subject_of;
+use super::{Collector, start};
+use crate::bounce::block::{self, LONGEST, Step};
+use crate::bounce::truth::{self, Difference};
+use crate::bounce::{Answer, Bounce, Request, held};
+use consumers::events::{At, Consumer, Context, Owner};
+use machine::address_space::AddressSpace;
+use machine::code::ProcessCode;
+use machine::loadmap::ProcessId;
+use machine::window::{Captured, SampleMemory};
+
+/// A window of which nothing is told.
+pub(super) struct Silent;
+
+impl Sink for Silent {
+    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
+}
+
+/// Memory, and whether a block loads any of it.
+struct Noting<'m> {
+    memory: &'m mut dyn Memory,
+    loads: bool,
+}
+
+impl Memory for Noting<'_> {
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> bool {
+        self.loads = true;
+        self.memory.read(address, bytes)
+    }
+
+    fn fence(&mut self) {
+        self.memory.fence();
+    }
+
+    fn may_alias(&mut self, first: u64, last: u64, other: u64) -> bool {
+        self.memory.may_alias(first, last, other)
+    }
+
+    fn check(&mut self, address: u64, bytes: u64, access: Access) -> Verdict {
+        self.memory.check(address, bytes, access)
+    }
+
+    fn code_memory(&mut self, address: u64) -> CodeMemory {
+        self.memory.code_memory(address)
+    }
+}
+
+/// Whether a window that ended so stands at an instruction that only the processor can do.
+pub(super) fn needs_processor(stop: StopReason) -> bool {
+    matches!(
+        stop,
+        StopReason::SystemCall
+            | StopReason::MachineState
+            | StopReason::StateSave
+            | StopReason::Unsupported
+            | StopReason::RepTooLong
+            | StopReason::NoSuchInstruction
+    )
+}
+
+/// The block that begins at a process address of the sample's program, of one instruction at first
+/// if it is to be short; `None` where there is none that can be left.
+pub(super) fn block_at(
+    code: &mut ProcessCode<'_, '_, '_>,
+    space: &AddressSpace<'_>,
+    sample: &RawSample,
+    process: ProcessId,
+    (entry, is_short): (u64, bool),
+) -> Option<Request> {
+    let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
+    let mut address = entry;
+    while steps.len() < LONGEST {
+        let Ok(fetched) = code.fetch(address) else {
+            break;
+        };
+        let instruction = *fetched.instruction.instruction();
+        let len = fetched.instruction.len();
+        let pc = space.place(address)?;
+        // Code that is made may be made anew.
+        if space.is_generated_code(pc.image) {
+            return None;
+        }
+        bytes.extend_from_slice(code.code().get(..len)?);
+        steps.push(Step {
+            pc,
+            address,
+            // At most 15.
+            len: len as u8,
+            instruction,
+        });
+        address = address.wrapping_add(len as u64);
+        if !block::goes_on(&instruction) {
+            break;
+        }
+    }
+    let exits = block::exits(&steps, is_short);
+    if exits.is_empty() {
+        return None;
+    }
+    Some(Request {
+        pid: sample.pid,
+        tid: sample.tid,
+        process,
+        steps,
+        code: bytes,
+        exits,
+    })
+}
+
+impl Collector {
+    /// Has blocks of some samples bounce from now on.
+    pub fn bounce(&mut self, bounce: Bounce) {
+        self.bounce = Some(bounce);
+    }
+
+    /// Keeps what the handler brought from the entry of a block. Another record is given back.
+    pub(super) fn without_entry(&mut self, record: Record) -> Option<Record> {
+        match record {
+            Record::Packed(entry) if entry.is_entry() => {
+                if let (Some(bounce), Some(entry)) = (&mut self.bounce, entry.unpack()) {
+                    bounce.came_in(entry);
+                }
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// Asks for the pairs of what was chosen of this round of samples, and looks at those that
+    /// have come; at the end nothing is waited for.
+    pub fn bounce_back(&mut self, is_last: bool) {
+        let Some(bounce) = &mut self.bounce else {
+            return;
+        };
+        let (asked, busy) = if is_last { (0, 0) } else { bounce.ask() };
+        self.tables.count(Counter::PairsAsked, asked);
+        self.tables.count(Counter::PairsBusy, busy);
+        while let Some((answer, entry)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
+            self.answered(answer, entry);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, entry: Option<RawSample>) {
+        for miss in &answer.missed {
+            self.tables
+                .count(CounterKey::of(Group::Pairs, miss.name()), 1);
+        }
+        let Answer {
+            request,
+            missed,
+            pair,
+            ..
+        } = answer;
+        let Some((pair, steps)) = pair else {
+            return self.tables.count(Counter::PairsGivenUp, 1);
+        };
+        self.totals.pairs += 1;
+        self.tables.count(Counter::PairsSeen, 1);
+        self.tables
+            .count(Counter::PairsSeenLater, u64::from(!missed.is_empty()));
+        let reads = self.bounce.as_ref().is_some_and(Bounce::reads_memory);
+        self.tables.count(
+            Counter::PairsWithoutMemory,
+            u64::from(reads && entry.is_none()),
+        );
+        let before = entry.unwrap_or(pair.before);
+        let steps = request.steps.get(..steps).unwrap_or_default();
+        let Some(owner) = self.check_pair(&request, steps, &before, &pair.after) else {
+            return;
+        };
+        self.tell_results(owner, steps, &before, &pair.after);
+    }
+
+    /// Compares what is worked out of a block with what the processor made of it. Whose it is, if
+    /// it still can be told and may be kept.
+    fn check_pair(
+        &mut self,
+        request: &Request,
+        steps: &[Step],
+        before: &RawSample,
+        after: &sampler::Registers,
+    ) -> Option<Owner> {
+        let capture = before.capture.as_ref();
+        let outcome = capture.map(|capture| capture.outcome);
+        let first = *steps.first()?;
+        let of_moment = capture.map(|capture| subject_of(&capture.task));
+        let UserRegisters::Long(registers) = &before.user else {
+            return None;
+        };
+        let kept_back = matches!(outcome, Some(Outcome::ValuesDenied | Outcome::NotDumpable));
+        if kept_back && !self.settings.allow_secrets {
+            self.tables.count(Counter::PairsKeptBack, 1);
+            return None;
+        }
+        let owner = self.owner(before.pid, before.time, of_moment, false, 0)?;
+        let found = self.loadmap.get_and_host(before.pid);
+        let Some((process, host)) = found.filter(|(process, _)| process.id == request.process)
+        else {
+            self.tables.count(Counter::PairsOfGoneProcesses, 1);
+            return None;
+        };
+        // What a block loads, others may have written just before it did.
+        let is_alone = match capture {
+            Some(capture) => !capture.second_look,
+            None => process.threads == Some(1),
+        };
+        let keeps_memory = capture.is_none() && process.keeps_memory_to_itself();
+        let mut space = AddressSpace::of(process, host, &mut self.images, before.time);
+        space.allow_secrets = self.settings.allow_secrets;
+        space.allow_memory = (!keeps_memory || self.settings.allow_secrets)
+            && outcome != Some(Outcome::MemoryDenied);
+        space.pc = before.ip;
+        space.stack = (!before.stack.is_empty()).then_some(registers.sp());
+        space.stack_pointer = registers.sp();
+        if steps
+            .iter()
+            .any(|step| space.place(step.address) != Some(step.pc))
+        {
+            self.tables.count(Counter::PairsMappedAnew, 1);
+            return None;
+        }
+        let captured = capture.map(|of| Captured::new(before.ip, of, self.copies_whole));
+        let mut memory = SampleMemory {
+            space: &space,
+            stack_start: registers.sp(),
+            stack: &before.stack,
+            stack_is_for_callers: matches!(outcome, Some(Outcome::Followed { .. })),
+            captured: captured.as_ref(),
+            seen_once: false,
+        };
+        let (cache, epochs) = (&mut self.cache, &mut self.epochs);
+        let pieces = captured.as_ref().map(Captured::pieces);
+        let mut code = ProcessCode::new(&space, cache, epochs, pieces);
+        let known = &mut self.state.registers;
+        start::set(known, registers, &space, capture);
+        space.handles_faults.set(known.handlers.access);
+        if let Some(captured) = &captured {
+            captured.pieces().open();
+        }
+        let window = Window {
+            max_instructions: steps.len() as u32,
+            capture: ValueKinds::NONE,
+        };
+        let mut memory = Noting {
+            memory: &mut memory,
+            loads: false,
+        };
+        let end = window.run_on(&mut self.state, &mut code, &mut memory, &mut Silent);
+        let may_be_raced = memory.loads && !is_alone;
+        if end.instructions < steps.len() as u32 {
+            self.tables.count(Counter::PairsNotWorkedOut, 1);
+            return Some(owner);
+        }
+        self.totals.compared += 1;
+        self.tables.count(Counter::PairsCompared, 1);
+        let known = &self.state.registers;
+        let written = block::results(steps);
+        let full = |register: Register| known.gpr[register.full_register().number() & 15];
+        let results = written.iter().filter(|(_, of)| full(*of).get(8).is_some());
+        let (known_results, all) = (results.count() as u64, written.len() as u64);
+        self.totals.compared_results += known_results;
+        self.tables.count(Counter::ResultsCompared, known_results);
+        self.tables
+            .count(Counter::ResultsUnknown, all - known_results);
+        match truth::difference(known, after) {
+            None => self.tables.count(Counter::PairsAgreed, 1),
+            Some(_) if may_be_raced => {
+                self.totals.raced += 1;
+                self.tables.count(Counter::PairsRaced, 1);
+            }
+            Some(difference) => self.disagrees(first, steps, difference),
+        }
+        Some(owner)
+    }
+
+    /// Counts a disagreement by the block's instructions: the first that may have made it stands
+    /// for it.
+    fn disagrees(&mut self, first: Step, steps: &[Step], difference: Difference) {
+        let made_it = |(number, register): &(usize, Register)| match difference {
+            Difference::Register(of) if register.full_register().number() == of => Some(*number),
+            _ => None,
+        };
+        let written = block::results(steps);
+        let number = written.iter().find_map(made_it);
+        let step = number
+            .and_then(|number| steps.get(number))
+            .unwrap_or(&first);
+        let image = self.images.path(step.pc.image);
+        let mnemonic = format!("{:?}", step.instruction.mnemonic()).to_lowercase();
+        let text = format!(
+            "{image}+{:#x} {mnemonic} {difference} (of {} from {:#x} on)",
+            step.pc.address,
+            steps.len(),
+            first.pc.address
+        );
+        self.note_disagreement(&text);
+        self.tables.count(Counter::PairsDisagreed, 1);
+    }
+
+    /// Counts a disagreement by its text.
+    pub(super) fn note_disagreement(&mut self, text: &str) {
+        tracing::warn!("the processor disagrees: {text}");
+        self.totals.disagreed += 1;
+        let what = CounterKey::of(Group::Disagreements, truth::lasting(text));
+        self.tables.count(what, 1);
+    }
+
+    /// Tells what the processor left in registers behind a block, as values of its instructions.
+    fn tell_results(
+        &mut self,
+        owner: Owner,
+        steps: &[Step],
+        before: &RawSample,
+        after: &sampler::Registers,
+    ) {
+        self.windows += 1;
+        let context = Context {
+            owner,
+            is_kernel: false,
+            number: self.windows,
+            time: before
+                .time
+                .saturating_add_signed(self.settings.clock_offset),
+            times: 1,
+            part: 1.0,
+        };
+        let results = block::results(steps);
+        self.tables.count(Counter::PairValues, results.len() as u64);
+        let tables = &mut self.tables;
+        let (shared, values) = (&mut tables.shared, &mut tables.consumers.values);
+        values.begins(shared, &context);
+        for (number, register) in results {
+            let pc = steps[number].pc;
+            let at = At {
+                window: &context,
+                site: shared.site(owner, pc),
+                depth: number as u32 + 1,
+                caller: None,
+            };
+            let event = (Parameter::Pair(register), Some(held(register, &after.gpr)));
+            values.values(shared, &at, &[event]);
+        }
+    }
+}

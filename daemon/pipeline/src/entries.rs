@@ -1,0 +1,178 @@
+//! Entries of functions: what they are called with, and from where, in proportion to executions.
+//!
+//! For chosen functions a breakpoint stays at the entry for short times, which are drawn at random
+//! ([`sampler::entries`]). All calls of such a time count, so each call has the same chance,
+//! whatever lies between it and the next. A thread of its own sets one breakpoint at a time; the
+//! collector says where (`Targets`), and makes values of what was seen.
+
+mod thread;
+mod width;
+
+use std::io;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use sampler::{Burst, Entry, Miss, Pid, Tid};
+
+pub(crate) use self::width::Kept;
+use machine::images::ImageId;
+use machine::loadmap::ProcessId;
+use machine::place::Pc;
+
+/// Functions whose entries are watched at a time, and threads and functions together.
+const MOST_FUNCTIONS: usize = 16;
+const MOST_TARGETS: usize = 128;
+/// Bursts that wait for the collector.
+const SEEN: usize = 64;
+
+/// Which functions are watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those that windows see called most.
+    Hottest,
+    /// Those of these names.
+    Named(Vec<String>),
+}
+
+/// A function in a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) entry: Entry,
+    pub(crate) process: ProcessId,
+    pub(crate) pc: Pc,
+}
+
+/// What was seen of a target in a while.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) target: Target,
+    pub(crate) burst: Result<(Burst, Option<Kept>), Miss>,
+}
+
+/// What the thread chooses from.
+type Targets = Arc<Mutex<Vec<Target>>>;
+
+/// The collector's end of the thread.
+#[derive(Debug)]
+pub struct Entries {
+    wanted: Wanted,
+    targets: Targets,
+    seen: Receiver<Seen>,
+    /// Entries of wanted functions in the images that were looked at.
+    functions: FxHashMap<ImageId, Vec<u64>>,
+    /// Functions that cannot be watched.
+    refused: FxHashSet<Pc>,
+    /// How often there was no room for a thread, and functions that were refused, since these were
+    /// taken.
+    pub(crate) without_room: u64,
+    pub(crate) not_watched: u64,
+}
+
+impl Entries {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn start(wanted: Wanted) -> io::Result<Self> {
+        let targets = Targets::default();
+        let (sender, seen) = sync_channel(SEEN);
+        thread::start(Arc::clone(&targets), sender)?;
+        Ok(Self {
+            wanted,
+            targets,
+            seen,
+            functions: FxHashMap::default(),
+            refused: FxHashSet::default(),
+            without_room: 0,
+            not_watched: 0,
+        })
+    }
+
+    /// The names of the functions that are to be looked up in an image that was not looked at.
+    pub(crate) fn names_for(&self, image: ImageId) -> Option<&[String]> {
+        match &self.wanted {
+            Wanted::Named(names) if !self.functions.contains_key(&image) => Some(names),
+            _ => None,
+        }
+    }
+
+    /// Whether the hottest functions are to be chosen, and there is room for more.
+    pub(crate) fn wants_hottest(&self) -> bool {
+        self.wanted == Wanted::Hottest && self.count() < MOST_FUNCTIONS
+    }
+
+    fn count(&self) -> usize {
+        self.functions.values().map(Vec::len).sum()
+    }
+
+    /// Takes the entries of the functions that an image has of those that are wanted.
+    pub(crate) fn found(&mut self, image: ImageId, entries: Vec<u64>) {
+        self.functions.insert(image, entries);
+    }
+
+    /// Watches these functions besides, as far as there is room.
+    pub(crate) fn watch_also(&mut self, functions: impl IntoIterator<Item = Pc>) {
+        let mut count = self.count();
+        for pc in functions {
+            if count >= MOST_FUNCTIONS {
+                return;
+            }
+            if self.refused.contains(&pc) {
+                continue;
+            }
+            let Pc { image, address } = pc;
+            let entries = self.functions.entry(image).or_default();
+            if !entries.contains(&address) {
+                entries.push(address);
+                count += 1;
+            }
+        }
+    }
+
+    /// Entries in an image that are watched.
+    pub(crate) fn of(&self, image: ImageId) -> &[u64] {
+        self.functions.get(&image).map_or(&[], Vec::as_slice)
+    }
+
+    /// Leaves a function alone: what is executed there tells no calls.
+    pub(crate) fn refuse(&mut self, pc: Pc) {
+        if let Some(entries) = self.functions.get_mut(&pc.image) {
+            entries.retain(|address| *address != pc.address);
+        }
+        self.not_watched += u64::from(self.refused.insert(pc));
+    }
+
+    /// Whether this entry is watched in this thread.
+    pub(crate) fn has(&self, process: ProcessId, tid: Tid, address: u64) -> bool {
+        let is_it = |target: &Target| {
+            target.process == process && target.entry.tid == tid && target.entry.address == address
+        };
+        lock(&self.targets).iter().any(is_it)
+    }
+
+    /// Watches an entry in a thread.
+    pub(crate) fn watch(&mut self, target: Target) {
+        let mut targets = lock(&self.targets);
+        if targets.len() < MOST_TARGETS {
+            targets.push(target);
+        } else {
+            self.without_room += 1;
+        }
+    }
+
+    /// Leaves a process alone from now on.
+    pub(crate) fn leave(&mut self, pid: Pid) {
+        lock(&self.targets).retain(|target| target.entry.pid != pid);
+    }
+
+    /// What was seen since.
+    pub(crate) fn next(&mut self) -> Option<Seen> {
+        self.seen.try_recv().ok()
+    }
+}
+
+fn lock(targets: &Mutex<Vec<Target>>) -> std::sync::MutexGuard<'_, Vec<Target>> {
+    // Whoever held it has not left it half done: targets are put in and taken out whole.
+    targets.lock().unwrap_or_else(PoisonError::into_inner)
+}
