@@ -47,16 +47,17 @@ pub const fn test<F: Copy>(sentence: &'static str, run: F, needs: &'static [Need
 impl Test {
     /// The test as the harness takes it.
     pub fn trial(self) -> Trial {
-        trial(self.sentence, self.needs, self.run)
+        trial(self.sentence, self.needs.iter().copied(), self.run)
     }
 }
 
-/// A test whose name or function is made up at run time, as the harness takes it.
+/// A test whose name, needs or function follow from how it is run, as the harness takes it.
 pub fn trial(
     name: impl Into<String>,
-    needs: &'static [Need],
+    needs: impl IntoIterator<Item = Need>,
     run: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Trial {
+    let needs: Vec<Need> = needs.into_iter().collect();
     Trial::ignorable_test(name, move || {
         let missing = needs.iter().find_map(|need| need().err());
         completion(missing.map_or_else(run, |missing| Err(missing.into())))

@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::programs::Programs;
 
 /// What a live test needs: an error with the reason where it is not there.
 pub type Need = fn() -> Result<(), Missing>;
@@ -42,6 +45,29 @@ pub fn as_root() -> Result<(), Missing> {
 /// There is none.
 pub fn gcc() -> Result<(), Missing> {
     program("gcc", "--version")
+}
+
+/// The engine `bpf` with the software clock. It is asked for once in a test program.
+///
+/// # Errors
+/// Its handler cannot be loaded into the kernel. Whatever else may be wrong, the test itself shows.
+pub fn bpf() -> Result<(), Missing> {
+    static TRIED: OnceLock<Result<(), Missing>> = OnceLock::new();
+    let is_refused = || -> anyhow::Result<bool> {
+        let tried = Command::new(Programs::find()?.vcpid)
+            .args(["record", "--engine=bpf", "--clock=cpu-clock", "-o"])
+            .arg(tempfile::tempdir()?.path().join("vcpi.db"))
+            .args(["--", "true"])
+            .stdin(Stdio::null())
+            .output()?;
+        let said = String::from_utf8_lossy(&tried.stderr);
+        Ok(said.contains("cannot load the handler"))
+    };
+    let tried = TRIED.get_or_init(|| match is_refused() {
+        Ok(true) => Err(Missing::new("needs the engine bpf")),
+        _ => Ok(()),
+    });
+    tried.clone()
 }
 
 /// A program, which an argument without consequences is tried with.
