@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use profiledb::{Filter, Profile, StackEnd, StackRow};
 use vcpi_tests::harness::{Test, one_at_a_time, run, test, text};
-use vcpi_tests::needs::{as_root, gcc};
+use vcpi_tests::needs::{as_root, bpf, gcc};
 use vcpi_tests::programs::{Programs, root};
 
 fn main() -> ExitCode {
@@ -203,7 +203,7 @@ fn most(found: &Found, paths: &[Vec<String>], least: f64) -> Result<()> {
 const BY_HANDLER: Test = test(
     "paths are those of the program",
     by_handler,
-    &[as_root, gcc],
+    &[as_root, gcc, bpf],
 );
 fn by_handler() -> Result<()> {
     let bench = Bench::new()?;
@@ -215,7 +215,7 @@ fn by_handler() -> Result<()> {
 const OF_STRIPPED: Test = test(
     "paths are those of a stripped program",
     of_stripped,
-    &[as_root, gcc],
+    &[as_root, gcc, bpf],
 );
 fn of_stripped() -> Result<()> {
     let bench = Bench::new()?;

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use crate::Bench;
 use anyhow::{Result, bail, ensure};
 use vcpi_tests::harness::{Test, test, text};
-use vcpi_tests::needs::{Missing, as_root, gcc, program};
+use vcpi_tests::needs::{Missing, as_root, bpf, gcc, program};
 use vcpi_tests::programs::{Programs, root};
 
 /// Least overlap of both distributions.
@@ -260,7 +260,7 @@ fn print_differences(ours: &Stacks, theirs: &Stacks) {
 pub(crate) const OF_FIXTURE: Test = test(
     "functions and calls take the time that perf finds",
     of_fixture,
-    &[as_root, gcc, perf],
+    &[as_root, gcc, bpf, perf],
 );
 /// Functions and calls of a program with known paths take the time that perf finds. What is called
 /// by a signal's handler is left out: perf goes on to what was interrupted, which called nothing.
@@ -281,7 +281,7 @@ fn of_fixture() -> Result<()> {
 pub(crate) const OF_INTERPRETER: Test = test(
     "functions and calls of an interpreter take the time that perf finds",
     of_interpreter,
-    &[as_root, gcc, python, perf],
+    &[as_root, gcc, bpf, python, perf],
 );
 /// So do those of an interpreter: deep stacks, most of them where no sample came before.
 fn of_interpreter() -> Result<()> {
