@@ -20,6 +20,9 @@ mod checks;
 mod codes;
 mod compiled;
 mod controls;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+#[expect(dead_code, reason = "programs take a part of them")]
+mod edges;
 #[path = "../isa/features.rs"]
 mod features;
 mod hazards;

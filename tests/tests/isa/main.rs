@@ -13,6 +13,8 @@
 
 mod address;
 mod compare;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+mod edges;
 mod events;
 mod features;
 mod generate;

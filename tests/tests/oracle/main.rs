@@ -22,6 +22,9 @@
 
 mod check;
 mod compare;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+#[expect(dead_code, reason = "these programs need a part of them")]
+mod edges;
 mod fixture;
 mod programs;
 mod report;
