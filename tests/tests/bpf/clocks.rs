@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use object::{Object, ObjectSymbol};
 use rusqlite::Connection;
 use vcpi_tests::harness::test;
@@ -163,11 +163,8 @@ fn agree(bench: &Bench) -> Result<()> {
     if apart > INSTRUCTIONS_APART + of_one[0].max(of_one[1]).max(0.0) {
         failures.push(format!("instructions are {apart:.1} % apart"));
     }
-    if failures.is_empty() {
-        Ok(())
-    } else {
-        bail!(failures.join("; "))
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// By how many percent two distributions are apart (half the sum of all differences), less what is

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
@@ -57,10 +57,8 @@ fn callers(bench: &Bench) -> Result<()> {
             failures.extend(wrong.map(|wrong| format!("{engine}, {function}: {wrong}")));
         }
     }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => bail!(failures.join("; ")),
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// Functions of code that is made at run time, likewise, and what part of the samples may have an
@@ -98,10 +96,8 @@ fn made(bench: &Bench) -> Result<()> {
             failures.extend(wrong.map(|wrong| format!("{engine}, {function}: {wrong}")));
         }
     }
-    match failures.is_empty() {
-        true => Ok(()),
-        false => bail!(failures.join("; ")),
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// What is wrong with the callers of one function, of whose samples so many percent may be unknown.

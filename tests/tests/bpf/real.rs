@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use rusqlite::Connection;
 use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
@@ -137,9 +137,6 @@ fn programs(bench: &Bench) -> Result<()> {
             failures.push(format!("{}: callers of {:.1} %", real.name, bpf.callers));
         }
     }
-    if failures.is_empty() {
-        Ok(())
-    } else {
-        bail!(failures.join("; "))
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
