@@ -5,6 +5,8 @@
 //! - [`digest`] sums up what a database says.
 //! - [`fixture`] compiles the fixture, profiles it, and asks `vcpi` for its shares.
 //! - [`exact`] reads exact counts of a run, as a simulator writes them.
+//! - [`harness`] runs live tests, which have their sentences and needs beside them.
+//! - [`needs`] has what live tests need of the machine.
 //! - [`coverage`] counts how often a printed interval holds the truth.
 //! - [`rows`] has a database as rows that can be asked with SQL.
 //! - [`shares`] sets true shares next to sampled ones; it only looks at texts.
@@ -13,6 +15,8 @@ pub mod coverage;
 pub mod digest;
 pub mod exact;
 pub mod fixture;
+pub mod harness;
+pub mod needs;
 pub mod programs;
 pub mod rows;
 pub mod shares;

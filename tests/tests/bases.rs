@@ -4,18 +4,14 @@
 //! Needs the release build of both programs, a C compiler, and the engine `bpf`, which brings the
 //! code that such windows run through.
 
-mod common;
-#[path = "common/trial.rs"]
-mod trial;
-
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::OnceLock;
 
-use common::{ensure, text};
-use libtest_mimic::{Arguments, Completion, Failed};
+use anyhow::{Context as _, Result, ensure};
+use libtest_mimic::Arguments;
 use serde_json::Value;
-use trial::{Test, TestResult, done, trials};
+use vcpi_tests::harness::{Shared, Test, run, test, text};
+use vcpi_tests::needs::{bpf, gcc};
 use vcpi_tests::programs::{Programs, root};
 
 /// Greatest allowed difference from the share of executions, in points.
@@ -24,95 +20,92 @@ const MAX_POINTS: f64 = 3.0;
 const MAX_POINTS_OF_TIME: f64 = 12.0;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 6] = [
-        ("executions with more instructions", more_instructions),
-        ("executions that wait for memory", waiting_for_memory),
-        ("executions that divide for longer", dividing),
-        ("time that the rare value takes", times),
-        (
-            "executions that depend on each other are not claimed",
-            lasting,
-        ),
-        ("the biased functions of the fixture", biased),
+    let tests = [
+        MORE_INSTRUCTIONS,
+        WAITING_FOR_MEMORY,
+        DIVIDING,
+        TIMES,
+        LASTING,
+        BIASED,
     ];
-    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+    run(&Arguments::from_args(), tests).exit_code()
 }
 
+const MORE_INSTRUCTIONS: Test = test(
+    "executions with more instructions",
+    more_instructions,
+    &[gcc, bpf],
+);
 /// A value that takes more rounds of a loop is not seen too often, though fewer executions with it
 /// fit into a window.
-fn more_instructions() -> TestResult {
-    let Some((truth, list)) = recorded()? else {
-        return skipped();
-    };
+fn more_instructions() -> Result<()> {
+    let (truth, list) = recorded()?;
     held(truth, list, "rounds")?;
-    done()
+    Ok(())
 }
 
+const WAITING_FOR_MEMORY: Test = test(
+    "executions that wait for memory",
+    waiting_for_memory,
+    &[gcc, bpf],
+);
 /// A value that takes longer in the same instructions is not seen too often.
-fn waiting_for_memory() -> TestResult {
-    let Some((truth, list)) = recorded()? else {
-        return skipped();
-    };
+fn waiting_for_memory() -> Result<()> {
+    let (truth, list) = recorded()?;
     held(truth, list, "missing")?;
-    done()
+    Ok(())
 }
 
+const DIVIDING: Test = test("executions that divide for longer", dividing, &[gcc, bpf]);
 /// Nor is one that takes a little longer.
-fn dividing() -> TestResult {
-    let Some((truth, list)) = recorded()? else {
-        return skipped();
-    };
+fn dividing() -> Result<()> {
+    let (truth, list) = recorded()?;
     held(truth, list, "dividing")?;
-    done()
+    Ok(())
 }
 
+const TIMES: Test = test("time that the rare value takes", times, &[gcc, bpf]);
 /// First events tell which part of the time goes by with a value, however seldom it comes.
-fn times() -> TestResult {
-    let Some((truth, list)) = recorded()? else {
-        return skipped();
-    };
+fn times() -> Result<()> {
+    let (truth, list) = recorded()?;
     for function in ["rounds", "missing", "dividing"] {
-        let value = truth[function]["value"].as_str().ok_or("no value")?;
-        let true_time = truth["time"][function].as_f64().ok_or("no time")?;
+        let value = truth[function]["value"].as_str().context("no value")?;
+        let true_time = truth["time"][function].as_f64().context("no time")?;
         let time = share(list, function, value, "time");
-        ensure(
+        ensure!(
             time.is_some_and(|time| (time - true_time).abs() <= MAX_POINTS_OF_TIME),
-            || format!("{function}: {time:?} % of the time, {true_time:.1} % in truth"),
-        )?;
+            "{function}: {time:?} % of the time, {true_time:.1} % in truth"
+        );
     }
-    done()
+    Ok(())
 }
 
+const LASTING: Test = test(
+    "executions that depend on each other are not claimed",
+    lasting,
+    &[gcc, bpf],
+);
 /// Where a value lasts for many executions, the next one is as long as the one that was sampled:
 /// nothing is said of executions.
-fn lasting() -> TestResult {
-    let Some((truth, list)) = recorded()? else {
-        return skipped();
-    };
+fn lasting() -> Result<()> {
+    let (truth, list) = recorded()?;
     let value = truth["lasting"]["value"].as_str().unwrap_or_default();
     let executions = share(list, "lasting", value, "executions");
-    ensure(executions.is_none(), || {
-        format!("{executions:?} % of executions")
-    })?;
-    let time = share(list, "lasting", value, "time").ok_or("no share of time")?;
-    ensure(time > 65.0, || format!("{time} % of the time in long ones"))?;
-    done()
+    ensure!(executions.is_none(), "{executions:?} % of executions");
+    let time = share(list, "lasting", value, "time").context("no share of time")?;
+    ensure!(time > 65.0, "{time} % of the time in long ones");
+    Ok(())
 }
 
+const BIASED: Test = test("the biased functions of the fixture", biased, &[gcc, bpf]);
 /// The argument at the call, at the end of the function, and the arm at the join.
-fn biased() -> TestResult {
+fn biased() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
-    let program = vcpi_tests::fixture::build(folder.path()).map_err(|e| format!("{e:#}"))?;
+    let programs = Programs::find()?;
+    let program = vcpi_tests::fixture::build(folder.path())?;
     let database = folder.path().join("shares.db");
-    if record(&programs, &program, &database, "20")?.is_none() {
-        return skipped();
-    }
-    let report = |args: &[&str]| {
-        let report = programs.report(&database, args);
-        report.map_err(|error| format!("{error:#}"))
-    };
+    record(&programs, &program, &database, "20")?;
+    let report = |args: &[&str]| programs.report(&database, args);
     for (function, value) in [("slow_argument", "0x1018"), ("slow_branch", "0x2002")] {
         let list = report(&["list", function])?;
         near(
@@ -129,35 +122,38 @@ fn biased() -> TestResult {
         .find(|of| of["arg"] == 0 && of["base"] == "executions");
     // Where calls come back in less than 90 % of the windows, it is not told.
     let Some(argument) = argument else {
-        return done();
+        return Ok(());
     };
     near(
         percent(argument, "0x18"),
         100.0 * 102.0 / 1024.0,
         "the argument",
     )?;
-    done()
+    Ok(())
 }
 
 /// Holds the share of executions of a function's value to the truth; that of time is another.
-fn held(truth: &Value, list: &Value, function: &str) -> Result<(), Failed> {
-    let value = truth[function]["value"].as_str().ok_or("no value")?;
-    let percent = truth[function]["percent"].as_f64().ok_or("no truth")?;
+fn held(truth: &Value, list: &Value, function: &str) -> Result<()> {
+    let value = truth[function]["value"].as_str().context("no value")?;
+    let percent = truth[function]["percent"].as_f64().context("no truth")?;
     near(
         share(list, function, value, "executions"),
         percent,
         function,
     )?;
-    ensure(share(list, function, value, "time").is_some(), || {
-        format!("no share of time in {function}")
-    })
+    ensure!(
+        share(list, function, value, "time").is_some(),
+        "no share of time in {function}"
+    );
+    Ok(())
 }
 
-fn near(share: Option<f64>, percent: f64, what: &str) -> Result<(), Failed> {
-    ensure(
+fn near(share: Option<f64>, percent: f64, what: &str) -> Result<()> {
+    ensure!(
         share.is_some_and(|share| (share - percent).abs() <= MAX_POINTS),
-        || format!("{what}: {share:?} % of executions, {percent:.1} % in truth"),
-    )
+        "{what}: {share:?} % of executions, {percent:.1} % in truth"
+    );
+    Ok(())
 }
 
 /// The share of a value that one instruction of a function alone computes.
@@ -174,51 +170,37 @@ fn percent(profile: &Value, value: &str) -> Option<f64> {
     values.iter().find(|of| of["value"] == value)?["percent"].as_f64()
 }
 
-/// The fixture's truth and what `vcpi list` says, of one recording for all tests; `None` if it
-/// cannot be made here.
-fn recorded() -> Result<Option<(&'static Value, &'static Value)>, Failed> {
-    static RESULT: OnceLock<Result<Option<(Value, Value)>, String>> = OnceLock::new();
-    let result = RESULT
-        .get_or_init(|| make().map_err(|error| error.message().unwrap_or("failed").to_owned()));
-    match result {
-        Ok(both) => Ok(both.as_ref().map(|(truth, list)| (truth, list))),
-        Err(error) => Err(error.clone().into()),
-    }
+/// The fixture's truth and what `vcpi list` says, of one recording for all tests.
+fn recorded() -> Result<&'static (Value, Value)> {
+    static RECORDED: Shared<(Value, Value)> = Shared::new();
+    RECORDED.get(make)
 }
 
-fn make() -> Result<Option<(Value, Value)>, Failed> {
+fn make() -> Result<(Value, Value)> {
     let folder = tempfile::tempdir()?;
-    let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+    let programs = Programs::find()?;
     let program = folder.path().join("bases");
     let compiled = Command::new("gcc")
         .args(["-O2", "-g", "-o"])
         .arg(&program)
         .arg(root().join("tests/fixtures/bases.c"))
         .output()?;
-    ensure(compiled.status.success(), || text(&compiled))?;
+    ensure!(compiled.status.success(), text(&compiled));
     let database = folder.path().join("bases.db");
-    let Some(mut truth) = record(&programs, &program, &database, "20")? else {
-        return Ok(None);
-    };
+    let mut truth = record(&programs, &program, &database, "20")?;
     let times = Command::new(&program).arg("--times").output()?;
-    ensure(times.status.success(), || text(&times))?;
+    ensure!(times.status.success(), text(&times));
     truth["time"] = serde_json::from_slice(&times.stdout)?;
     let mut rows = Vec::new();
     for function in ["rounds", "missing", "dividing", "lasting"] {
-        let list = programs.report(&database, &["list", function]);
-        let list = list.map_err(|error| format!("{error:#}"))?;
+        let list = programs.report(&database, &["list", function])?;
         rows.extend(list.as_array().into_iter().flatten().cloned());
     }
-    Ok(Some((truth, Value::Array(rows))))
+    Ok((truth, Value::Array(rows)))
 }
 
-/// Records a program, which prints JSON; `None` where the engine is refused.
-fn record(
-    programs: &Programs,
-    program: &Path,
-    database: &Path,
-    seconds: &str,
-) -> Result<Option<Value>, Failed> {
+/// Records a program, which prints JSON.
+fn record(programs: &Programs, program: &Path, database: &Path, seconds: &str) -> Result<Value> {
     let output = Command::new(&programs.vcpid)
         .args(["record", "-q", "--engine", "bpf", "--clock", "cpu-clock"])
         .args(["--rate", "3000", "--window", "200", "-o"])
@@ -228,16 +210,6 @@ fn record(
         .arg(seconds)
         .stdin(Stdio::null())
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && output.stdout.is_empty() && said.contains("engine") {
-        return Ok(None);
-    }
-    ensure(output.status.success(), || text(&output))?;
-    Ok(Some(serde_json::from_slice(&output.stdout)?))
-}
-
-fn skipped() -> TestResult {
-    Ok(Completion::ignored_with(
-        "the engine bpf is not to be had here",
-    ))
+    ensure!(output.status.success(), text(&output));
+    Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -3,18 +3,16 @@
 //! Needs the release build of both programs. What a replay says follows from the recording, its
 //! seed and the program alone: no privilege, no clock and no kernel.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use anyhow::{Result, ensure};
+use libtest_mimic::Arguments;
 use vcpi_tests::digest::digest;
+use vcpi_tests::harness::{Test, run, test, text};
 use vcpi_tests::programs::{Programs, root};
-
-use common::{ensure, text};
 
 /// Where the program lay when it was recorded.
 const FOLDER: &str = "/tmp/vcpi-pinned";
@@ -52,17 +50,13 @@ const RECORDINGS: [(&str, Pinned); 2] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tests = vec![Trial::ignorable_test(
-        "recordings say what they always said",
-        pinned,
-    )];
-    libtest_mimic::run(&arguments, tests).exit_code()
+    run(&Arguments::from_args(), [PINNED]).exit_code()
 }
 
+const PINNED: Test = test("recordings say what they always said", pinned, &[]);
 /// Cycles, hotlists, branches, calls and counters of each recording are what they were.
-fn pinned() -> Result<Completion, Failed> {
-    let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+fn pinned() -> Result<()> {
+    let programs = Programs::find()?;
     let fixtures = root().join("tests/fixtures/pinned");
     let program = Path::new(FOLDER).join("program");
     fs::create_dir_all(FOLDER)?;
@@ -79,14 +73,14 @@ fn pinned() -> Result<Completion, Failed> {
             .arg(&database)
             .stdin(Stdio::null())
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
-        let found = digest(&database).map_err(|error| format!("{error:#}"))?;
+        ensure!(output.status.success(), text(&output));
+        let found = digest(&database)?;
         if found != expected.into_iter().collect() {
             let found: Vec<_> = found.into_iter().collect();
             wrong.push(format!("(\"{engine}\", {found:#x?})"));
         }
     }
     fs::remove_dir_all(FOLDER)?;
-    ensure(wrong.is_empty(), || wrong.join(",\n"))?;
-    Ok(Completion::Completed)
+    ensure!(wrong.is_empty(), wrong.join(",\n"));
+    Ok(())
 }

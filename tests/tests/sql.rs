@@ -2,42 +2,34 @@
 //!
 //! Needs the release builds of the programs and of the extension, and the program `sqlite3`.
 
-mod common;
-#[path = "common/trial.rs"]
-mod trial;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
+use anyhow::{Context as _, Result, bail, ensure};
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use libtest_mimic::{Arguments, Failed};
+use libtest_mimic::Arguments;
 use profiledb::{Epoch, Image, ImageKind, NewHotlist, Process, StackEnd, Subject, Writer};
 use rusqlite::Connection;
 use serde_json::Value;
+use vcpi_tests::harness::{Test, run, test, text};
+use vcpi_tests::needs::{Missing, program};
 use vcpi_tests::programs::{Programs, extension};
 use vcpi_tests::rows::Rows;
 
-use common::{ensure, text};
-use trial::{Test, TestResult, done, trials};
-
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 9] = [
-        ("tuples are those that list tells", list_tells),
-        ("sums are those of unpacked rows", unpacked_tells),
-        (
-            "conditions leave out what they say, and no more",
-            conditions,
-        ),
-        ("stacks are of samples, and have frames", stacks),
-        ("an attached database is asked by its name", attached),
-        ("a damaged chunk is named", damaged),
-        ("what is no database of ours is refused", foreign),
-        ("a table that asks again is refused", recursion),
-        ("a reference to nowhere is an error", dangling),
+    let tests = [
+        LIST_TELLS,
+        UNPACKED_TELLS,
+        CONDITIONS,
+        STACKS,
+        ATTACHED,
+        DAMAGED,
+        FOREIGN,
+        RECURSION,
+        DANGLING,
     ];
-    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+    run(&Arguments::from_args(), tests).exit_code()
 }
 
 /// 2026-05-01 12:00 UTC, in nanoseconds.
@@ -47,6 +39,12 @@ const MINUTE: i64 = 60_000_000_000;
 const BEGIN: u64 = 0x40_fff0;
 const INSTRUCTIONS: u64 = 24;
 
+/// The shell of SQLite.
+fn sqlite3() -> Result<(), Missing> {
+    let missing = |_| Missing::new("needs the program sqlite3");
+    program("sqlite3", "--version").map_err(missing)
+}
+
 /// A database, and what asks it.
 struct Bench {
     folder: tempfile::TempDir,
@@ -54,43 +52,22 @@ struct Bench {
     extension: PathBuf,
 }
 
-/// As [`Bench::new`]; where `sqlite3` is missing the test is skipped.
-macro_rules! bench {
-    () => {
-        match Bench::new()? {
-            Some(bench) => bench,
-            None => {
-                let reason = "needs the program sqlite3";
-                return Ok(libtest_mimic::Completion::ignored_with(reason));
-            }
-        }
-    };
-}
-
 impl Bench {
-    fn new() -> Result<Option<Self>, Failed> {
-        let version = Command::new("sqlite3")
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output();
-        if version.is_err() {
-            return Ok(None);
-        }
-        let failed = |error| format!("{error:#}");
+    fn new() -> Result<Self> {
         let bench = Self {
             folder: tempfile::tempdir()?,
-            programs: Programs::find().map_err(failed)?,
-            extension: extension().map_err(failed)?,
+            programs: Programs::find()?,
+            extension: extension()?,
         };
         write(&bench.database())?;
-        Ok(Some(bench))
+        Ok(bench)
     }
 
     fn database(&self) -> PathBuf {
         self.folder.path().join("some.db")
     }
 
-    fn run(&self, database: &Path, sql: &str) -> Result<Output, Failed> {
+    fn run(&self, database: &Path, sql: &str) -> Result<Output> {
         let mut load = self.extension.clone();
         load.set_extension("");
         let output = Command::new("sqlite3")
@@ -104,11 +81,13 @@ impl Bench {
     }
 
     /// The rows that `sqlite3` gives.
-    fn ask(&self, sql: &str) -> Result<Vec<Value>, Failed> {
+    fn ask(&self, sql: &str) -> Result<Vec<Value>> {
         let output = self.run(&self.database(), sql)?;
-        ensure(output.status.success() && output.stderr.is_empty(), || {
-            format!("{sql}: {}", text(&output))
-        })?;
+        ensure!(
+            output.status.success() && output.stderr.is_empty(),
+            "{sql}: {}",
+            text(&output)
+        );
         match output.stdout.is_empty() {
             true => Ok(Vec::new()),
             false => Ok(serde_json::from_slice(&output.stdout)?),
@@ -116,17 +95,17 @@ impl Bench {
     }
 
     /// What it says when it fails.
-    fn refusal(&self, database: &Path, sql: &str) -> Result<String, Failed> {
+    fn refusal(&self, database: &Path, sql: &str) -> Result<String> {
         let output = self.run(database, sql)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // A program that crashed has no exit code.
-        ensure(output.status.code() == Some(1), || text(&output))?;
+        ensure!(output.status.code() == Some(1), text(&output));
         Ok(said)
     }
 }
 
 /// Two flushes of a function that two buckets have a part of, in two images, for two users.
-fn write(path: &Path) -> Result<(), Failed> {
+fn write(path: &Path) -> Result<()> {
     let epoch = Epoch {
         started: START,
         ended: None,
@@ -152,7 +131,7 @@ fn write(path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-fn flush(writer: &mut Writer, started: i64, coins: &mut Generator) -> Result<(), Failed> {
+fn flush(writer: &mut Writer, started: i64, coins: &mut Generator) -> Result<()> {
     let mut flush = writer.begin(started, started + MINUTE)?;
     for (name, uid) in [("/no/such/one", 1000), ("/no/such/other", 1001)] {
         let image = flush.image(&Image {
@@ -221,9 +200,9 @@ fn flush(writer: &mut Writer, started: i64, coins: &mut Generator) -> Result<(),
 type Tuples = BTreeMap<(String, u64, String, u64), f64>;
 
 /// A word in hexadecimal digits.
-fn word(value: &Value) -> Result<u64, Failed> {
+fn word(value: &Value) -> Result<u64> {
     let text = value.as_str().unwrap_or_default();
-    let digits = text.strip_prefix("0x").ok_or("a word without 0x")?;
+    let digits = text.strip_prefix("0x").context("a word without 0x")?;
     Ok(u64::from_str_radix(digits, 16)?)
 }
 
@@ -231,9 +210,10 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+const LIST_TELLS: Test = test("tuples are those that list tells", list_tells, &[sqlite3]);
 /// Every value that `list` tells, and how often it came, is in `vcpi_values`, and none besides.
-fn list_tells() -> TestResult {
-    let bench = bench!();
+fn list_tells() -> Result<()> {
+    let bench = Bench::new()?;
     let rows = bench.ask(
         "SELECT image, address, parameter, value, sum(estimate) AS events FROM vcpi_values
          GROUP BY image, address, parameter, value",
@@ -242,7 +222,7 @@ fn list_tells() -> TestResult {
     for row in &rows {
         let numbers = [&row["address"], &row["value"]].map(Value::as_u64);
         let [Some(address), Some(value)] = numbers else {
-            return Err(format!("{row}").into());
+            bail!("{row}");
         };
         let key = (
             string(&row["image"]),
@@ -256,8 +236,7 @@ fn list_tells() -> TestResult {
     let mut lists = BTreeMap::new();
     for image in ["/no/such/one", "/no/such/other"] {
         let words = ["list", "the_function", "--image", image];
-        let report = bench.programs.report(&bench.database(), &words);
-        let report = report.map_err(|error| format!("{error:#}"))?;
+        let report = bench.programs.report(&bench.database(), &words)?;
         for row in report.as_array().into_iter().flatten() {
             let address = word(&row["address"])?;
             for profile in row["profiles"].as_array().into_iter().flatten() {
@@ -273,8 +252,8 @@ fn list_tells() -> TestResult {
             }
         }
     }
-    ensure(told.len() > 500, || format!("{} values", told.len()))?;
-    ensure(told == asked, || format!("told {told:?}, asked {asked:?}"))?;
+    ensure!(told.len() > 500, "{} values", told.len());
+    ensure!(told == asked, "told {told:?}, asked {asked:?}");
     // Lists without any known value are told, too.
     let rows = bench.ask(
         "SELECT image, address, parameter, sum(reached) AS reached, sum(unknown) AS unknown
@@ -287,16 +266,19 @@ fn list_tells() -> TestResult {
         let key = (string(&row["image"]), address, string(&row["parameter"]));
         asked.insert(key, numbers);
     }
-    ensure(lists == asked, || {
-        format!("told {lists:?}, asked {asked:?}")
-    })?;
-    done()
+    ensure!(lists == asked, "told {lists:?}, asked {asked:?}");
+    Ok(())
 }
 
+const UNPACKED_TELLS: Test = test(
+    "sums are those of unpacked rows",
+    unpacked_tells,
+    &[sqlite3],
+);
 /// Counts, weights and lists add up to what `vcpi convert --unpack` writes row by row.
-fn unpacked_tells() -> TestResult {
-    let bench = bench!();
-    let rows = Rows::of(&bench.database()).map_err(|error| format!("{error:#}"))?;
+fn unpacked_tells() -> Result<()> {
+    let bench = Bench::new()?;
+    let rows = Rows::of(&bench.database())?;
     let unpacked = Connection::open(rows.path())?;
     for (packed, plain) in [
         (
@@ -326,16 +308,22 @@ fn unpacked_tells() -> TestResult {
     ] {
         let asked = bench.ask(packed)?.pop().unwrap_or_default()["n"].as_f64();
         let expected: f64 = unpacked.query_row(plain, [], |row| row.get(0))?;
-        ensure(asked == Some(expected) && expected > 0.0, || {
-            format!("{packed}: {asked:?}, not {expected}")
-        })?;
+        ensure!(
+            asked == Some(expected) && expected > 0.0,
+            "{packed}: {asked:?}, not {expected}"
+        );
     }
-    done()
+    Ok(())
 }
 
+const CONDITIONS: Test = test(
+    "conditions leave out what they say, and no more",
+    conditions,
+    &[sqlite3],
+);
 /// What chunks are chosen by leaves the same rows as a condition that SQLite alone can check.
-fn conditions() -> TestResult {
-    let bench = bench!();
+fn conditions() -> Result<()> {
+    let bench = Bench::new()?;
     let middle = BEGIN + 4 * INSTRUCTIONS / 2;
     let end = START + MINUTE;
     for (chosen, checked) in [
@@ -380,16 +368,22 @@ fn conditions() -> TestResult {
             found.push(bench.ask(&sql)?);
         }
         let count = found[0].first().and_then(|row| row["n"].as_u64());
-        ensure(found[0] == found[1] && count > Some(0), || {
-            format!("{chosen}: {found:?}")
-        })?;
+        ensure!(
+            found[0] == found[1] && count > Some(0),
+            "{chosen}: {found:?}"
+        );
     }
-    done()
+    Ok(())
 }
 
+const ATTACHED: Test = test(
+    "an attached database is asked by its name",
+    attached,
+    &[sqlite3],
+);
 /// The argument of a table is the name of a database that is attached, and its own ids are told.
-fn attached() -> TestResult {
-    let bench = bench!();
+fn attached() -> Result<()> {
+    let bench = Bench::new()?;
     let empty = bench.folder.path().join("other.db");
     let sql = format!(
         "ATTACH '{}' AS a; SELECT count(*) AS n, count(DISTINCT comm) AS c FROM vcpi_values('a')",
@@ -398,16 +392,17 @@ fn attached() -> TestResult {
     let output = bench.run(&empty, &sql)?;
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let own = bench.ask("SELECT count(*) AS n, count(DISTINCT comm) AS c FROM vcpi_values")?;
-    ensure(rows == own, || format!("{rows:?}, not {own:?}"))?;
+    ensure!(rows == own, "{rows:?}, not {own:?}");
     let said = bench.refusal(&bench.database(), "SELECT * FROM vcpi_values('b')")?;
-    ensure(said.contains('b'), || said.clone())?;
-    done()
+    ensure!(said.contains('b'), "{said}");
+    Ok(())
 }
 
+const STACKS: Test = test("stacks are of samples, and have frames", stacks, &[sqlite3]);
 /// Stacks of an instruction stand for no more than its samples do; each of their frames is a place
 /// that JSON functions can ask for.
-fn stacks() -> TestResult {
-    let bench = bench!();
+fn stacks() -> Result<()> {
+    let bench = Bench::new()?;
     let more = bench.ask(
         "SELECT s.image, s.address, s.n, c.n FROM
              (SELECT image, address, sum(samples) AS n, sum(cycles) AS cycles
@@ -417,7 +412,7 @@ fn stacks() -> TestResult {
               FROM vcpi_cycles GROUP BY image, address) AS c
          USING (image, address) WHERE c.n IS NULL OR s.n > c.n OR s.cycles > c.cycles",
     )?;
-    ensure(more.is_empty(), || format!("{more:?}"))?;
+    ensure!(more.is_empty(), "{more:?}");
     let callers = bench.ask(
         "SELECT count(*) AS n, sum(frame.value ->> 1 = caller) AS calls,
                 sum(depth = json_array_length(frames)) AS lengths,
@@ -430,13 +425,14 @@ fn stacks() -> TestResult {
     let same = same
         .iter()
         .all(|name| callers[0][*name].as_u64() == Some(all));
-    ensure(all > 10 && same, || format!("{callers:?}"))?;
-    done()
+    ensure!(all > 10 && same, "{callers:?}");
+    Ok(())
 }
 
+const DAMAGED: Test = test("a damaged chunk is named", damaged, &[sqlite3]);
 /// A byte that is wrong somewhere in a blob is an error that names the row, in each table.
-fn damaged() -> TestResult {
-    let bench = bench!();
+fn damaged() -> Result<()> {
+    let bench = Bench::new()?;
     let conn = Connection::open(bench.database())?;
     for (table, holder, kind) in [
         ("vcpi_values", "chunk", 2),
@@ -464,56 +460,62 @@ fn damaged() -> TestResult {
             conn.execute(&update, (bad, id))?;
             let said = bench.refusal(&bench.database(), &format!("SELECT * FROM {table}"))?;
             let name = format!("{holder} {id}: ");
-            ensure(said.contains(&name), || format!("{table}: {said}"))?;
+            ensure!(said.contains(&name), "{table}: {said}");
         }
         conn.execute(&update, (data, id))?;
         bench.ask(&format!("SELECT count(*) FROM {table}"))?;
     }
-    done()
+    Ok(())
 }
 
+const FOREIGN: Test = test(
+    "what is no database of ours is refused",
+    foreign,
+    &[sqlite3],
+);
 /// Databases of others, and those of a schema that has nothing packed or is not known, are refused.
-fn foreign() -> TestResult {
-    let bench = bench!();
+fn foreign() -> Result<()> {
+    let bench = Bench::new()?;
     let sql = "SELECT * FROM vcpi_values";
     let said = bench.refusal(&bench.folder.path().join("new.db"), sql)?;
-    ensure(said.contains("no vcpi database"), || said.clone())?;
+    ensure!(said.contains("no vcpi database"), "{said}");
     for (version, expected) in [(3, "vcpi convert"), (99, "knows up to")] {
         let sql = format!("PRAGMA user_version = {version}; {sql}");
         let said = bench.refusal(&bench.database(), &sql)?;
-        ensure(said.contains(expected), || said.clone())?;
+        ensure!(said.contains(expected), "{said}");
     }
-    done()
+    Ok(())
 }
 
+const RECURSION: Test = test("a table that asks again is refused", recursion, &[sqlite3]);
 /// A view in the place of a table does not let the extension ask itself without end.
-fn recursion() -> TestResult {
-    let bench = bench!();
+fn recursion() -> Result<()> {
+    let bench = Bench::new()?;
     let sql = "DROP TABLE chunk;
                CREATE VIEW chunk AS SELECT 1 AS id, 1 AS flush, 2 AS kind, 1 AS image, 0 AS bucket,
                    1 AS subject, x'00' AS data FROM vcpi_values;
                SELECT * FROM vcpi_values";
     let said = bench.refusal(&bench.database(), sql)?;
-    ensure(said.contains("asks this extension itself"), || said.clone())?;
-    done()
+    ensure!(said.contains("asks this extension itself"), "{said}");
+    Ok(())
 }
 
+const DANGLING: Test = test("a reference to nowhere is an error", dangling, &[sqlite3]);
 /// A chunk of a flush that is not there, and a process that is not, are errors.
-fn dangling() -> TestResult {
-    let bench = bench!();
+fn dangling() -> Result<()> {
+    let bench = Bench::new()?;
     let said = bench.refusal(
         &bench.database(),
         "DELETE FROM process WHERE id = 1; SELECT comm FROM vcpi_values",
     )?;
-    ensure(said.contains("process 1, which is missing"), || {
-        said.clone()
-    })?;
+    ensure!(said.contains("process 1, which is missing"), "{said}");
     let said = bench.refusal(
         &bench.database(),
         "PRAGMA foreign_keys = off; DELETE FROM flush; SELECT * FROM vcpi_values",
     )?;
-    ensure(said.contains("chunk ") && said.contains("missing"), || {
-        said.clone()
-    })?;
-    done()
+    ensure!(
+        said.contains("chunk ") && said.contains("missing"),
+        "{said}"
+    );
+    Ok(())
 }

@@ -3,7 +3,8 @@
 use iced_x86::Register;
 use interpreter::{Flag, Parameter};
 
-use crate::lab::{EDGES, Lab};
+use crate::edges;
+use crate::lab::Lab;
 
 /// `bt` with a register offset reaches beyond its operand in memory, in both directions.
 #[test]
@@ -54,7 +55,7 @@ fn bits_of_registers() {
 /// Scans and counts agree with the language's own; a scan of zero is undefined.
 #[test]
 fn scans_and_counts() {
-    for value in EDGES {
+    for value in edges::INTEGERS {
         let lab = Lab::new().reg(Register::RBX, value).reg(Register::RAX, 77);
         let run = |code: &[u8]| lab.clone().bytes(code).run();
         let zero = value == 0;
@@ -112,7 +113,7 @@ fn scans_and_counts() {
 /// The BMI instructions agree with their definitions.
 #[test]
 fn bit_manipulation() {
-    for value in EDGES {
+    for value in edges::INTEGERS {
         let lab = Lab::new()
             .reg(Register::RBX, value)
             .reg(Register::RCX, 0x0804);

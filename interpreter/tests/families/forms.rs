@@ -5,7 +5,7 @@ use iced_x86::Register;
 use interpreter::{Flags, Parameter, ValueKinds, Word};
 use proptest::prelude::*;
 
-use crate::lab::{After, EDGES, Lab, Told};
+use crate::lab::{After, Lab, Told, value};
 
 const DATA: u64 = 0x5000;
 
@@ -82,10 +82,6 @@ fn with_immediate(bytes: u32, (opcode, digit): (u8, u8), operand: u8, value: i32
 const STORE_RAX: &[u8] = &[0x48, 0x89, 0x06];
 const STORE_RBX: &[u8] = &[0x48, 0x89, 0x1e];
 const LOAD_RCX: &[u8] = &[0x48, 0x8b, 0x0e];
-
-fn value() -> impl Strategy<Value = u64> {
-    prop_oneof![proptest::sample::select(&EDGES[..]), any::<u64>(), 0..80u64]
-}
 
 /// A word of which everything, some bytes or nothing is known.
 fn word() -> impl Strategy<Value = Word> {

@@ -4,7 +4,7 @@ use iced_x86::Register;
 use interpreter::{Flag, Word};
 use proptest::prelude::*;
 
-use crate::lab::{EDGES, Lab};
+use crate::lab::{Lab, value};
 
 /// Instructions on rax, rbx, rcx and rdx, one or two at a time.
 const CODE: &[&[u8]] = &[
@@ -56,10 +56,6 @@ const CODE: &[&[u8]] = &[
 
 /// Prefixes that change what follows.
 const PREFIXES: &[&[u8]] = &[&[], &[0xf3], &[0x66], &[0x48], &[0x67], &[0xf0]];
-
-fn value() -> impl Strategy<Value = u64> {
-    prop_oneof![proptest::sample::select(&EDGES[..]), any::<u64>(), 0..80u64]
-}
 
 /// All bytes of ones where a bit of `known` is set.
 fn spread(known: u8) -> u64 {

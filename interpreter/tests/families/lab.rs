@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::edges;
 use crate::traced;
 
 use iced_x86::{Code, Encoder, Instruction, Register};
@@ -9,35 +10,18 @@ use interpreter::{
     Call, Code as CodeSource, Decoded, Fetched, Flag, Flags, Memory, Outcome, Parameter, Path,
     Registers, Sink, StopReason, ValueKinds, Window, Word,
 };
+use proptest::prelude::{Strategy, any, prop_oneof};
 
 /// Where code starts.
 pub(crate) const START: u64 = 0x40_1000;
 /// Process addresses are this much above image addresses.
 pub(crate) const BIAS: u64 = 0x7f00_0000_0000;
 
-/// Values at which arithmetic changes its mind.
-pub(crate) const EDGES: [u64; 20] = [
-    0,
-    1,
-    2,
-    0x0f,
-    0x10,
-    0x7f,
-    0x80,
-    0x81,
-    0xff,
-    0x100,
-    0x7fff,
-    0x8000,
-    0xffff,
-    0x7fff_ffff,
-    0x8000_0000,
-    0xffff_ffff,
-    0x7fff_ffff_ffff_ffff,
-    0x8000_0000_0000_0000,
-    0xffff_ffff_ffff_ffff,
-    0x0123_4567_89ab_cdef,
-];
+/// An edge, any number, or a small one.
+pub(crate) fn value() -> impl Strategy<Value = u64> {
+    let edge = proptest::sample::select(&edges::INTEGERS[..]);
+    prop_oneof![edge, any::<u64>(), 0..80u64]
+}
 
 /// RFLAGS with all flags clear, and with all arithmetic flags set.
 pub(crate) const FLAG_STATES: [u64; 2] = [0, 0x8d5];
@@ -354,8 +338,8 @@ pub(crate) fn against_model(
     model: impl Fn(u64, u64, u64) -> Model,
 ) {
     let lab = Lab::new().code(instruction);
-    for a in EDGES {
-        for b in EDGES {
+    for a in edges::INTEGERS {
+        for b in edges::INTEGERS {
             for rflags in FLAG_STATES {
                 let lab = lab
                     .clone()

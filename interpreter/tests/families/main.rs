@@ -3,6 +3,9 @@
 mod arith;
 mod bit;
 mod control;
+#[path = "../common/edges.rs"]
+#[expect(dead_code, reason = "these tests need integers alone")]
+mod edges;
 mod exceptions;
 mod forms;
 mod kinds;

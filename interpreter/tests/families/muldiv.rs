@@ -3,7 +3,8 @@
 use iced_x86::{Code, Instruction, Register};
 use interpreter::{Flag, StopReason};
 
-use crate::lab::{EDGES, Lab, Model, WIDTHS, against_model, mask, signed, two};
+use crate::edges;
+use crate::lab::{Lab, Model, WIDTHS, against_model, mask, signed, two};
 
 /// Truncating products agree with exact ones; CF and OF say that they do not fit.
 #[test]
@@ -37,9 +38,9 @@ fn double_products() {
         for (codes, is_signed) in [(mul, false), (imul, true)] {
             let instruction = Instruction::with1(codes[width], b).expect("it takes a register");
             let lab = Lab::new().code(instruction);
-            for (x, y) in EDGES
+            for (x, y) in edges::INTEGERS
                 .iter()
-                .flat_map(|x| EDGES.iter().map(move |y| (*x, *y)))
+                .flat_map(|x| edges::INTEGERS.iter().map(move |y| (*x, *y)))
             {
                 let after = lab
                     .clone()
@@ -76,15 +77,15 @@ fn quotients() {
     use Code as C;
     let div = [C::Div_rm8, C::Div_rm16, C::Div_rm32, C::Div_rm64];
     let idiv = [C::Idiv_rm8, C::Idiv_rm16, C::Idiv_rm32, C::Idiv_rm64];
-    let pairs = EDGES
+    let pairs = edges::INTEGERS
         .iter()
-        .flat_map(|x| EDGES.iter().map(move |y| (*x, *y)));
+        .flat_map(|x| edges::INTEGERS.iter().map(move |y| (*x, *y)));
     for (width, (bits, low_part, b, _)) in WIDTHS.into_iter().enumerate().skip(1) {
         let high_part = [Register::AH, Register::DX, Register::EDX, Register::RDX][width];
         for (codes, is_signed) in [(div, false), (idiv, true)] {
             let instruction = Instruction::with1(codes[width], b).expect("it takes a register");
             let lab = Lab::new().code(instruction);
-            for ((low, divisor), high) in pairs.clone().zip(EDGES.into_iter().cycle()) {
+            for ((low, divisor), high) in pairs.clone().zip(edges::INTEGERS.into_iter().cycle()) {
                 let lab = lab.clone().reg(Register::RAX, low).reg(Register::RDX, high);
                 let after = lab.reg(Register::RBX, divisor).run();
                 let dividend = u128::from(high & mask(bits)) << bits | u128::from(low & mask(bits));

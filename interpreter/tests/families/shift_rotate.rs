@@ -3,7 +3,8 @@
 use iced_x86::{Code, Instruction, Register};
 use interpreter::Flag;
 
-use crate::lab::{EDGES, FLAG_STATES, Lab, WIDTHS, mask, result_flags, written};
+use crate::edges;
+use crate::lab::{FLAG_STATES, Lab, WIDTHS, mask, result_flags, written};
 
 /// One step of a shift or rotation: the value and the carry before and after.
 type Turn = fn(bits: u32, value: u64, carry: bool) -> (u64, bool);
@@ -125,7 +126,10 @@ fn shifts_agree_with_single_steps() {
             let instruction = Instruction::with2(kind.codes[width], a, Register::CL)
                 .expect("the code takes a register and cl");
             let lab = Lab::new().code(instruction);
-            for (value, count) in EDGES.iter().flat_map(|v| (0..=66).map(move |c| (*v, c))) {
+            for (value, count) in edges::INTEGERS
+                .iter()
+                .flat_map(|v| (0..=66).map(move |c| (*v, c)))
+            {
                 for rflags in FLAG_STATES {
                     let lab = lab
                         .clone()

@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, anyhow, ensure};
 use protocol::{Client, Control, Hello, Kinds, MAX_REPLY, Request, Selection, encode};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test, text};
 
-use crate::common::{ensure, text};
 use crate::people::People;
 use crate::reader::{Reader, frames};
-use crate::service::Service;
+use crate::service::{PEOPLE, Service};
 use crate::{ALICE, BOB};
 
 /// Readers at a time.
 const CLIENTS: usize = 500;
 
 /// A service that knows something of Alice and Bob.
-fn service(access: &str) -> Result<Service, Failed> {
+fn service(access: &str) -> Result<Service> {
     let service = Service::start(access)?;
     let mut people = People::new(&service)?;
     let mut all = Vec::new();
@@ -37,9 +37,11 @@ fn service(access: &str) -> Result<Service, Failed> {
     Ok(service)
 }
 
+pub(crate) const FIVE_HUNDRED: Test =
+    test("500 readers at once are all served", five_hundred, PEOPLE);
 /// As many connections at the same time, each with a request of its own: all get their views
 /// whole, and so does somebody else meanwhile.
-pub(crate) fn five_hundred() -> Result<(), Failed> {
+fn five_hundred() -> Result<()> {
     let service = service("")?;
     let start = Arc::new(Barrier::new(CLIENTS + 1));
     let mut clients = Vec::new();
@@ -69,18 +71,23 @@ pub(crate) fn five_hundred() -> Result<(), Failed> {
     }
     start.wait();
     let (bobs, _) = Reader::user(BOB).view(&service, Selection::default())?;
-    ensure(!bobs.cycles.is_empty(), || "Bob sees nothing".to_owned())?;
+    ensure!(!bobs.cycles.is_empty(), "Bob sees nothing");
     for client in clients {
-        let whole = client.join().map_err(|_| "a client panicked")??;
-        ensure(whole, || "a view was not whole".to_owned())?;
+        let whole = client.join().map_err(|_| anyhow!("a client panicked"))??;
+        ensure!(whole, "a view was not whole");
     }
     Ok(())
 }
 
+pub(crate) const BAD_COMPANY: Test = test(
+    "slow, silent and malformed readers hinder nobody",
+    bad_company,
+    PEOPLE,
+);
 /// Connections on which nothing comes, or half a request; on which the answer is not fetched;
 /// nonsense of all lengths; readers that go in the middle. Others are served meanwhile, the
 /// collector writes, and whoever was bad is served when they are good again.
-pub(crate) fn bad_company() -> Result<(), Failed> {
+fn bad_company() -> Result<()> {
     // Too few connections for all of them.
     let mut service = service("clients = 300\nclients_per_user = 280\nrequests_per_minute = 1000")?;
     let alice = Reader::user(ALICE);
@@ -98,9 +105,7 @@ pub(crate) fn bad_company() -> Result<(), Failed> {
     }
     for reader in [Reader::user(BOB), Reader::user(0)] {
         let (profile, _) = reader.view(&service, Selection::default())?;
-        ensure(!profile.cycles.is_empty(), || {
-            format!("{reader:?} sees nothing")
-        })?;
+        ensure!(!profile.cycles.is_empty(), "{reader:?} sees nothing");
     }
     service.flush()?;
 
@@ -112,49 +117,50 @@ pub(crate) fn bad_company() -> Result<(), Failed> {
         drop(stream);
     }
     let answer = Client::connect(&service.socket())?.control(Control::Status)?;
-    ensure(!answer.text.is_empty(), || "no status".to_owned())?;
+    ensure!(!answer.text.is_empty(), "no status");
     for mut child in held {
         drop(child.stdin.take());
         child.wait()?;
     }
     let (profile, _) = alice.view(&service, Selection::default())?;
-    ensure(!profile.cycles.is_empty(), || {
-        "Alice sees nothing".to_owned()
-    })?;
-    ensure(service.is_alive(), || service.journal())
+    ensure!(!profile.cycles.is_empty(), "Alice sees nothing");
+    ensure!(service.is_alive(), service.journal());
+    Ok(())
 }
 
+pub(crate) const TIRELESS: Test = test(
+    "users who ask without end have nobody sampled less",
+    tireless,
+    PEOPLE,
+);
 /// Two users who ask as fast as they are answered: root is answered meanwhile, samples are taken
 /// and saved at the same rate, and what the users cost is not among what sampling costs.
-pub(crate) fn tireless() -> Result<(), Failed> {
+fn tireless() -> Result<()> {
     const ROUNDS: usize = 8;
     let service = service("requests_per_minute = 6000")?;
-    let status = || -> Result<Value, Failed> {
+    let status = || -> Result<Value> {
         let answer = Client::connect(&service.socket())?.control(Control::Status)?;
         Ok(serde_json::from_str(&answer.json)?)
     };
     let before = status()?;
     let stop = AtomicBool::new(false);
     let mut after = before.clone();
-    let asked = thread::scope(|scope| -> Result<usize, Failed> {
+    let asked = thread::scope(|scope| -> Result<usize> {
         let readers = [ALICE, BOB, ALICE, BOB].map(|user| {
             let (stop, service) = (&stop, &service);
-            scope.spawn(move || -> Result<usize, String> {
+            scope.spawn(move || -> Result<usize> {
                 let mut answers = 0;
                 while !stop.load(Ordering::Relaxed) {
                     for words in [&["status"][..], &["top"], &["top", "--by", "instruction"]] {
-                        let output = service.report(Reader::user(user), words);
-                        let output = output.map_err(|error| error.to_string())?;
-                        if !output.status.success() {
-                            return Err(text(&output));
-                        }
+                        let output = service.report(Reader::user(user), words)?;
+                        ensure!(output.status.success(), text(&output));
                         answers += 1;
                     }
                 }
                 Ok(answers)
             })
         });
-        let mut rounds = || -> Result<(), Failed> {
+        let mut rounds = || -> Result<()> {
             for _ in 0..ROUNDS {
                 service.flush()?;
                 after = status()?;
@@ -165,19 +171,20 @@ pub(crate) fn tireless() -> Result<(), Failed> {
         stop.store(true, Ordering::Relaxed);
         let mut asked = 0;
         for reader in readers {
-            asked += reader.join().map_err(|_| "a reader panicked")??;
+            asked += reader.join().map_err(|_| anyhow!("a reader panicked"))??;
         }
         ended.map(|()| asked)
     })?;
-    ensure(asked > 0, || "nothing was asked".to_owned())?;
+    ensure!(asked > 0, "nothing was asked");
     let same = |pointer: &str| before.pointer(pointer) == after.pointer(pointer);
-    ensure(
+    ensure!(
         same("/sampling/period") && same("/overhead/lowered"),
-        || format!("{before} then {after}"),
-    )?;
+        "{before} then {after}"
+    );
     let samples = |status: &Value| status["samples"].as_u64();
-    ensure(
+    ensure!(
         after["lost"] == before["lost"] && samples(&after) > samples(&before),
-        || format!("{before} then {after}"),
-    )
+        "{before} then {after}"
+    );
+    Ok(())
 }

@@ -6,20 +6,20 @@ use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use profiledb::ImageKind;
 use protocol::{
     Control, Hello, MAX_REPLY, Range, Refusal, Reply, Request, Selection, VERSION, encode,
 };
+use vcpi_tests::harness::{Test, test, text};
 
-use crate::common::{ensure, text};
 use crate::people::{People, Person};
 use crate::reader::{Reader, frames, laid_open, profile_of, refusal_of, replies, view_of};
-use crate::service::Service;
+use crate::service::{PEOPLE, Service};
 use crate::{ALICE, BOB};
 
 /// One program of each user.
-fn two(service: &Service) -> Result<[Person; 2], Failed> {
+fn two(service: &Service) -> Result<[Person; 2]> {
     let mut people = People::new(service)?;
     let mut start = |name: &str, uid| {
         let program = people.program(name, 0o755)?;
@@ -42,9 +42,10 @@ fn two(service: &Service) -> Result<[Person; 2], Failed> {
     Ok(both)
 }
 
+pub(crate) const REQUESTS: Test = test("forged requests get nothing more", requests, PEOPLE);
 /// Selections name what others have, SQL, or files: each view holds at most what is the
 /// reader's. Requests for the service itself, broken ones and second ones are refused.
-pub(crate) fn requests() -> Result<(), Failed> {
+fn requests() -> Result<()> {
     let mut service = Service::start("")?;
     let people = two(&service)?;
     let bob = Reader::user(BOB);
@@ -94,72 +95,70 @@ pub(crate) fn requests() -> Result<(), Failed> {
         if selection.ranges.is_empty() {
             rows += view.cycles.len();
         }
-        ensure(rows == 0, || format!("{rows} rows for {selection:?}"))?;
-        ensure(
+        ensure!(rows == 0, "{rows} rows for {selection:?}");
+        ensure!(
             view.subjects.iter().all(|subject| subject.is_of(BOB)),
-            || format!("{:?} for {selection:?}", view.subjects),
-        )?;
+            "{:?} for {selection:?}",
+            view.subjects
+        );
         let key = people[0].key.to_be_bytes();
-        ensure(!bytes.windows(8).any(|window| window == key), || {
-            format!("{selection:?}")
-        })?;
+        ensure!(
+            !bytes.windows(8).any(|window| window == key),
+            "{selection:?}"
+        );
     }
     let everything = Selection {
         uids: vec![0, ALICE, BOB],
         ..Selection::default()
     };
     let (view, _) = bob.view(&service, everything)?;
-    ensure(!view.cycles.is_empty(), || {
-        "Bob does not see what is his".to_owned()
-    })?;
-    ensure(
+    ensure!(!view.cycles.is_empty(), "Bob does not see what is his");
+    ensure!(
         view.images
             .iter()
             .all(|image| image.kind != ImageKind::Kernel),
-        || "kernel code for Bob".to_owned(),
-    )?;
+        "kernel code for Bob"
+    );
 
     controls(&service)?;
     nonsense(&service)?;
-    ensure(service.is_alive(), || service.journal())?;
+    ensure!(service.is_alive(), service.journal());
     let (view, _) = Reader::user(0).view(&service, Selection::default())?;
-    ensure(!view.cycles.is_empty(), || {
-        "root sees nothing any more".to_owned()
-    })
+    ensure!(!view.cycles.is_empty(), "root sees nothing any more");
+    Ok(())
 }
 
 /// The group may ask how the service is, root may change something, others nothing.
-fn controls(service: &Service) -> Result<(), Failed> {
+fn controls(service: &Service) -> Result<()> {
     let member = Reader {
         group: Some(crate::service::group()?),
         ..Reader::user(ALICE)
     };
     let ask = |reader: Reader, control| {
         let replies = reader.ask(service, &Request::Control(control))?;
-        Ok::<_, Failed>((refusal_of(&replies), replies))
+        anyhow::Ok((refusal_of(&replies), replies))
     };
     for control in [Control::Flush, Control::Epoch, Control::Reload] {
         for reader in [Reader::user(BOB), member] {
             let (refusal, replies) = ask(reader, control)?;
-            ensure(refusal == Some(Refusal::Forbidden), || {
-                format!("{control:?}: {replies:?}")
-            })?;
+            ensure!(
+                refusal == Some(Refusal::Forbidden),
+                "{control:?}: {replies:?}"
+            );
         }
     }
     let (refusal, replies) = ask(Reader::user(BOB), Control::Status)?;
-    ensure(refusal == Some(Refusal::Forbidden), || {
-        format!("{replies:?}")
-    })?;
+    ensure!(refusal == Some(Refusal::Forbidden), "{replies:?}");
     for reader in [member, Reader::user(0)] {
         let (_, replies) = ask(reader, Control::Status)?;
         let answered = matches!(replies.as_slice(), [Reply::Control(Ok(_))]);
-        ensure(answered, || format!("{replies:?}"))?;
+        ensure!(answered, "{replies:?}");
     }
     Ok(())
 }
 
 /// What is no request is refused as that.
-fn nonsense(service: &Service) -> Result<(), Failed> {
+fn nonsense(service: &Service) -> Result<()> {
     let request = Request::View(Selection::default());
     let hello = |magic, version| encode(&Hello { magic, version }, MAX_REPLY);
     let body = encode(&request, MAX_REPLY)?;
@@ -182,16 +181,22 @@ fn nonsense(service: &Service) -> Result<(), Failed> {
     ];
     for (bytes, expected) in cases {
         let replies = replies(&Reader::user(BOB).exchange(service, &bytes)?)?;
-        ensure(refusal_of(&replies) == Some(expected), || {
-            format!("{replies:?} in place of {expected:?}")
-        })?;
+        ensure!(
+            refusal_of(&replies) == Some(expected),
+            "{replies:?} in place of {expected:?}"
+        );
     }
     Ok(())
 }
 
+pub(crate) const HANDED_OVER: Test = test(
+    "a connection shows what its maker may see, whoever holds it",
+    handed_over,
+    PEOPLE,
+);
 /// A connection that Bob made and root asks on shows what Bob may see: who could make a
 /// privileged program ask for them would gain nothing.
-pub(crate) fn handed_over() -> Result<(), Failed> {
+fn handed_over() -> Result<()> {
     let service = Service::start("")?;
     let people = two(&service)?;
     let mut stream = Reader::user(BOB).connect_for_us(&service)?;
@@ -202,34 +207,31 @@ pub(crate) fn handed_over() -> Result<(), Failed> {
     let view = view_of(replies(&bytes)?)?;
     let bytes = laid_open(&view)?;
     let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
-    ensure(has(people[1].key) && !has(people[0].key), || {
-        "another's view".to_owned()
-    })?;
+    ensure!(has(people[1].key) && !has(people[0].key), "another's view");
     let profile = profile_of(&view)?;
-    ensure(
+    ensure!(
         profile.subjects.iter().all(|subject| subject.is_of(BOB)),
-        || format!("{:?}", profile.subjects),
-    )
+        "{:?}",
+        profile.subjects
+    );
+    Ok(())
 }
 
+pub(crate) const FILES: Test = test("the databases are closed to all others", files, PEOPLE);
 /// The databases are for root's eyes, whoever asks the file system for them.
-pub(crate) fn files() -> Result<(), Failed> {
+fn files() -> Result<()> {
     let service = Service::start("")?;
     service.flush()?;
     let directory = service.databases();
-    let mode = |path: &Path| Ok::<_, Failed>(fs::metadata(path)?.permissions().mode() & 0o777);
-    ensure(mode(&directory)? & 0o007 == 0, || {
-        "the directory is open".to_owned()
-    })?;
+    let mode = |path: &Path| anyhow::Ok(fs::metadata(path)?.permissions().mode() & 0o777);
+    ensure!(mode(&directory)? & 0o007 == 0, "the directory is open");
     let member = Reader {
         group: Some(crate::service::group()?),
         ..Reader::user(ALICE)
     };
     for entry in fs::read_dir(&directory)? {
         let path = entry?.path();
-        ensure(mode(&path)? & 0o077 == 0, || {
-            format!("{} is open", path.display())
-        })?;
+        ensure!(mode(&path)? & 0o077 == 0, "{} is open", path.display());
         for reader in [Reader::user(ALICE), member] {
             let output = reader
                 .command(&service.path("vcpi"))
@@ -237,7 +239,7 @@ pub(crate) fn files() -> Result<(), Failed> {
                 .arg(&path)
                 .arg("top")
                 .output()?;
-            ensure(output.status.code() == Some(3), || text(&output))?;
+            ensure!(output.status.code() == Some(3), text(&output));
         }
     }
     Ok(())

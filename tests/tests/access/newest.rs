@@ -3,14 +3,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use profiledb::{Filter, Profile};
 use protocol::Selection;
+use vcpi_tests::harness::{Test, test};
 
-use crate::common::ensure;
 use crate::people::People;
 use crate::reader::Reader;
-use crate::service::Service;
+use crate::service::{PEOPLE, Service};
 use crate::sight::keys;
 use crate::{ALICE, BOB};
 
@@ -18,7 +18,7 @@ use crate::{ALICE, BOB};
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// When the last flush ended that is in a file.
-fn saved(service: &Service) -> Result<Option<i64>, Failed> {
+fn saved(service: &Service) -> Result<Option<i64>> {
     let mut last = None;
     for entry in fs::read_dir(service.databases())? {
         let path = entry?.path();
@@ -31,8 +31,13 @@ fn saved(service: &Service) -> Result<Option<i64>, Failed> {
     Ok(last)
 }
 
+pub(crate) const BEFORE_THE_FLUSH: Test = test(
+    "readers see what no flush has saved, each what is theirs",
+    before_the_flush,
+    PEOPLE,
+);
 /// Readers see values that no flush has saved: ordinary ones their own alone.
-pub(crate) fn before_the_flush() -> Result<(), Failed> {
+fn before_the_flush() -> Result<()> {
     let service = Service::start("")?;
     let mut people = People::new(&service)?;
     let program = people.program("own-alice", 0o755)?;
@@ -51,19 +56,20 @@ pub(crate) fn before_the_flush() -> Result<(), Failed> {
         loop {
             let before = saved(&service)?;
             let (profile, _) = reader.view(&service, Selection::default())?;
-            ensure(profile.epochs.len() == 1, || {
-                format!("{} epochs", profile.epochs.len())
-            })?;
+            ensure!(profile.epochs.len() == 1, "{} epochs", profile.epochs.len());
             let found: Vec<&str> = keys(&profile, &both).into_iter().collect();
             let others = found.iter().any(|name| !expected.contains(name));
-            ensure(!others, || format!("{found:?} for {}", reader.uid))?;
+            ensure!(!others, "{found:?} for {}", reader.uid);
             let last = profile.extents.iter().filter_map(|one| one.saved).max();
             if found == expected && (expected.is_empty() || last > before) {
                 break;
             }
-            ensure(Instant::now() < deadline, || {
-                format!("{found:?} for {}: {}", reader.uid, service.journal())
-            })?;
+            ensure!(
+                Instant::now() < deadline,
+                "{found:?} for {}: {}",
+                reader.uid,
+                service.journal()
+            );
         }
     }
     Ok(())

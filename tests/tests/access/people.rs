@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail};
 use protocol::{Client, Selection};
+use vcpi_tests::harness::text;
 
-use crate::common::text;
 use crate::reader::{Reader, profile_of};
 use crate::service::Service;
 
@@ -31,14 +31,14 @@ pub(crate) struct Person {
 
 impl Person {
     /// Waits until it has done what it was asked to.
-    pub(crate) fn finish(&mut self) -> Result<(), Failed> {
-        let output = self.child.stdout.take().ok_or("no output")?;
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let output = self.child.stdout.take().context("no output")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         if line == "done\n" {
             Ok(())
         } else {
-            Err(format!("{}: {:?}", self.name, self.child.wait()?).into())
+            bail!("{}: {:?}", self.name, self.child.wait()?)
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) struct People<'s> {
 
 impl<'s> People<'s> {
     /// Builds the program and its library.
-    pub(crate) fn new(service: &'s Service) -> Result<People<'s>, Failed> {
+    pub(crate) fn new(service: &'s Service) -> Result<People<'s>> {
         let source = |name: &str| {
             Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("tests/access")
@@ -94,7 +94,7 @@ impl<'s> People<'s> {
     }
 
     /// A copy of the program under a name of its own, with a mode.
-    pub(crate) fn program(&self, name: &str, mode: u32) -> Result<PathBuf, Failed> {
+    pub(crate) fn program(&self, name: &str, mode: u32) -> Result<PathBuf> {
         let path = self.service.path(name);
         fs::copy(self.service.path("person"), &path)?;
         fs::set_permissions(&path, Permissions::from_mode(mode))?;
@@ -102,7 +102,7 @@ impl<'s> People<'s> {
     }
 
     /// As [`People::program`], belonging to `uid`.
-    pub(crate) fn program_of(&self, name: &str, mode: u32, uid: u32) -> Result<PathBuf, Failed> {
+    pub(crate) fn program_of(&self, name: &str, mode: u32, uid: u32) -> Result<PathBuf> {
         let path = self.program(name, 0o600)?;
         chown(&path, Some(uid), Some(uid))?;
         // A change of the owner takes the set-uid bit away.
@@ -112,7 +112,7 @@ impl<'s> People<'s> {
 
     /// Waits until everything that was sampled up to now is in the database. Samples are taken in
     /// by their time, so this is so when one is there of a program that started only now.
-    pub(crate) fn settle(&mut self) -> Result<(), Failed> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         let program = self.program("marker", 0o755)?;
         let mut marker = self.start(&program, 0, &["burn=100"])?;
         marker.finish()?;
@@ -130,15 +130,12 @@ impl<'s> People<'s> {
                 return Ok(());
             }
         }
-        Err(format!("samples do not arrive: {}", self.service.journal()).into())
+        bail!("samples do not arrive: {}", self.service.journal())
     }
 
     /// Has the service write until `is_there` says so. Values come with windows, of which short
     /// ones behind stalls are refused.
-    pub(crate) fn until(
-        &self,
-        mut is_there: impl FnMut() -> Result<bool, Failed>,
-    ) -> Result<(), Failed> {
+    pub(crate) fn until(&self, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.service.flush()?;
@@ -146,16 +143,11 @@ impl<'s> People<'s> {
                 return Ok(());
             }
         }
-        Err(format!("values do not arrive: {}", self.service.journal()).into())
+        bail!("values do not arrive: {}", self.service.journal())
     }
 
     /// Starts a program as a user with a new key; `steps` follow it.
-    pub(crate) fn start(
-        &mut self,
-        program: &Path,
-        uid: u32,
-        steps: &[&str],
-    ) -> Result<Person, Failed> {
+    pub(crate) fn start(&mut self, program: &Path, uid: u32, steps: &[&str]) -> Result<Person> {
         let key = self.next_key;
         self.next_key += 1;
         let mut command = match uid {
@@ -177,11 +169,11 @@ impl<'s> People<'s> {
     }
 }
 
-fn compile(command: &mut Command) -> Result<(), Failed> {
+fn compile(command: &mut Command) -> Result<()> {
     let output = command.output()?;
     if output.status.success() {
         Ok(())
     } else {
-        Err(text(&output).into())
+        bail!(text(&output))
     }
 }

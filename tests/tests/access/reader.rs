@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use profiledb::{Filter, Profile};
 use protocol::{Decoder, Hello, MAX_REPLY, Refusal, Reply, Request, Selection, encode};
@@ -80,7 +80,7 @@ impl Reader {
     }
 
     /// All replies to a request.
-    pub(crate) fn ask(self, service: &Service, request: &Request) -> Result<Vec<Reply>, Failed> {
+    pub(crate) fn ask(self, service: &Service, request: &Request) -> Result<Vec<Reply>> {
         replies(&self.exchange(service, &frames(request)?)?)
     }
 
@@ -89,7 +89,7 @@ impl Reader {
         self,
         service: &Service,
         selection: Selection,
-    ) -> Result<(Profile, Vec<u8>), Failed> {
+    ) -> Result<(Profile, Vec<u8>)> {
         let replies = self.ask(service, &Request::View(selection))?;
         let bytes = view_of(replies)?;
         Ok((profile_of(&bytes)?, laid_open(&bytes)?))
@@ -97,12 +97,7 @@ impl Reader {
 
     /// Connections that are held until the child's input ends: `count` of them, on each of which
     /// these bytes were sent. Returns when they are all there.
-    pub(crate) fn hold(
-        self,
-        service: &Service,
-        count: usize,
-        bytes: &[u8],
-    ) -> Result<Child, Failed> {
+    pub(crate) fn hold(self, service: &Service, count: usize, bytes: &[u8]) -> Result<Child> {
         let mut child = self
             .helper(service, "hold")
             .arg(count.to_string())
@@ -116,13 +111,13 @@ impl Reader {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut held = [0];
-        let output = child.stdout.as_mut().ok_or("no output")?;
+        let output = child.stdout.as_mut().context("no output")?;
         output.read_exact(&mut held)?;
         Ok(child)
     }
 
     /// A connection that this reader has made and we hold.
-    pub(crate) fn connect_for_us(self, service: &Service) -> Result<UnixStream, Failed> {
+    pub(crate) fn connect_for_us(self, service: &Service) -> Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut child = self
             .helper(service, "hand-over")
@@ -138,7 +133,7 @@ impl Reader {
             _ => None,
         });
         child.wait()?;
-        let fd = fd.ok_or("no descriptor came")?;
+        let fd = fd.context("no descriptor came")?;
         Ok(take(fd))
     }
 }
@@ -153,14 +148,14 @@ fn take(fd: i32) -> UnixStream {
 }
 
 /// A greeting and a request.
-pub(crate) fn frames(request: &Request) -> Result<Vec<u8>, Failed> {
+pub(crate) fn frames(request: &Request) -> Result<Vec<u8>> {
     let mut frames = encode(&Hello::default(), MAX_REPLY)?;
     frames.extend(encode(request, MAX_REPLY)?);
     Ok(frames)
 }
 
 /// What bytes of the service say.
-pub(crate) fn replies(bytes: &[u8]) -> Result<Vec<Reply>, Failed> {
+pub(crate) fn replies(bytes: &[u8]) -> Result<Vec<Reply>> {
     let mut decoder = Decoder::new(MAX_REPLY);
     decoder.push(bytes);
     let mut replies = Vec::new();
@@ -171,7 +166,7 @@ pub(crate) fn replies(bytes: &[u8]) -> Result<Vec<Reply>, Failed> {
 }
 
 /// The view that replies carry, if they carry a whole one.
-pub(crate) fn view_of(replies: Vec<Reply>) -> Result<Vec<u8>, Failed> {
+pub(crate) fn view_of(replies: Vec<Reply>) -> Result<Vec<u8>> {
     let mut view = Vec::new();
     let mut announced = None;
     let mut ended = false;
@@ -180,11 +175,11 @@ pub(crate) fn view_of(replies: Vec<Reply>) -> Result<Vec<u8>, Failed> {
             Reply::View { bytes, .. } => announced = Some(bytes),
             Reply::Chunk(chunk) => view.extend_from_slice(&chunk),
             Reply::End { .. } => ended = true,
-            other => return Err(format!("{other:?} in place of a view").into()),
+            other => bail!("{other:?} in place of a view"),
         }
     }
     if !ended || announced != Some(view.len() as u64) {
-        return Err("the view is not whole".into());
+        bail!("the view is not whole");
     }
     Ok(view)
 }
@@ -198,7 +193,7 @@ pub(crate) fn refusal_of(replies: &[Reply]) -> Option<Refusal> {
 }
 
 /// A view read as reports read it.
-pub(crate) fn profile_of(bytes: &[u8]) -> Result<Profile, Failed> {
+pub(crate) fn profile_of(bytes: &[u8]) -> Result<Profile> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(bytes)?;
     Ok(Profile::load(
@@ -208,14 +203,14 @@ pub(crate) fn profile_of(bytes: &[u8]) -> Result<Profile, Failed> {
 }
 
 /// All bytes of a view, and those of what is packed in it: each value as eight bytes.
-pub(crate) fn laid_open(bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+pub(crate) fn laid_open(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(bytes)?;
     Ok([bytes, &unpacked(file.path())?].concat())
 }
 
 /// The bytes of a database with a row for each value of this one.
-pub(crate) fn unpacked(path: &Path) -> Result<Vec<u8>, Failed> {
+pub(crate) fn unpacked(path: &Path) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let to = folder.path().join("unpacked.db");
     profiledb::unpack(path, &to)?;

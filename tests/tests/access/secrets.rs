@@ -1,18 +1,19 @@
 //! What is not captured is nowhere.
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use protocol::Selection;
+use vcpi_tests::harness::{Test, test};
 
 use crate::ALICE;
-use crate::common::ensure;
 use crate::people::{MASK, People};
 use crate::reader::Reader;
-use crate::service::Service;
+use crate::service::{PEOPLE, Service};
 
+pub(crate) const KEYS: Test = test("keys of those who keep them are in no file", keys, PEOPLE);
 /// A key in a library on the deny list, and that of a process that is not dumpable, are in no
 /// file of the service, though both were sampled; that of an ordinary process is, which shows
 /// that it would be found.
-pub(crate) fn keys() -> Result<(), Failed> {
+fn keys() -> Result<()> {
     let service = Service::start("")?;
     let mut people = People::new(&service)?;
     let open = people.program("open", 0o755)?;
@@ -39,7 +40,7 @@ pub(crate) fn keys() -> Result<(), Failed> {
             let image = all.pcs.get(row.pc).and_then(|pc| all.images.get(pc.image));
             image.is_some_and(|image| image.path.ends_with(name))
         });
-        ensure(sampled, || format!("{name} was not sampled"))?;
+        ensure!(sampled, "{name} was not sampled");
     }
     let files = service.all_bytes()?;
     let is_somewhere = |key: u64| {
@@ -54,13 +55,14 @@ pub(crate) fn keys() -> Result<(), Failed> {
             files.iter().any(|(_, bytes)| has(bytes))
         })
     };
-    ensure(is_somewhere(open.key), || {
-        "the ordinary key is not found".to_owned()
-    })?;
-    ensure(!is_somewhere(closed.key), || {
-        "the key of a non-dumpable process".to_owned()
-    })?;
-    ensure(!is_somewhere(sealed), || {
-        "the key of a library on the deny list".to_owned()
-    })
+    ensure!(is_somewhere(open.key), "the ordinary key is not found");
+    ensure!(
+        !is_somewhere(closed.key),
+        "the key of a non-dumpable process"
+    );
+    ensure!(
+        !is_somewhere(sealed),
+        "the key of a library on the deny list"
+    );
+    Ok(())
 }

@@ -7,13 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
+use vcpi_tests::harness::text;
+use vcpi_tests::needs::{Missing, Need, as_root, gcc, program};
 use vcpi_tests::programs::Programs;
 
-use crate::common::text;
 use crate::reader::{Reader, unpacked};
 
 /// How long the service may take to begin.
@@ -27,12 +29,12 @@ pub(crate) struct Service {
 
 impl Service {
     /// Starts it, with further lines for the section `[access]`, and waits until it samples.
-    pub(crate) fn start(access: &str) -> Result<Service, Failed> {
+    pub(crate) fn start(access: &str) -> Result<Service> {
         Self::start_with("bpf", access)
     }
 
     /// As [`Service::start`], with another engine.
-    pub(crate) fn start_with(engine: &str, access: &str) -> Result<Service, Failed> {
+    pub(crate) fn start_with(engine: &str, access: &str) -> Result<Service> {
         let programs = Programs::find()?;
         let folder = TempDir::new()?;
         let path = |name: &str| folder.path().join(name);
@@ -83,7 +85,7 @@ impl Service {
                 return Ok(service);
             }
             if received.is_err() || service.child.try_wait()?.is_some() {
-                return Err(format!("the service does not start: {}", service.journal()).into());
+                bail!("the service does not start: {}", service.journal());
             }
         }
     }
@@ -112,7 +114,7 @@ impl Service {
     }
 
     /// `vcpid ctl` with these words.
-    pub(crate) fn control(&self, word: &str) -> Result<Output, Failed> {
+    pub(crate) fn control(&self, word: &str) -> Result<Output> {
         Ok(Command::new(Programs::find()?.vcpid)
             .args(["ctl", word, "--socket"])
             .arg(self.socket())
@@ -120,12 +122,12 @@ impl Service {
     }
 
     /// Has it write all that it has.
-    pub(crate) fn flush(&self) -> Result<(), Failed> {
+    pub(crate) fn flush(&self) -> Result<()> {
         let output = self.control("flush")?;
         if output.status.success() {
             Ok(())
         } else {
-            Err(text(&output).into())
+            bail!(text(&output))
         }
     }
 
@@ -143,7 +145,7 @@ impl Service {
     }
 
     /// The bytes of all files in the directory of databases, and those of what is packed in them.
-    pub(crate) fn all_bytes(&self) -> Result<Vec<(PathBuf, Vec<u8>)>, Failed> {
+    pub(crate) fn all_bytes(&self) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.databases())? {
             let path = entry?.path();
@@ -178,16 +180,30 @@ impl Drop for Service {
 }
 
 /// The id of the group that the service is configured with: one that every system has.
-pub(crate) fn group() -> Result<u32, Failed> {
+pub(crate) fn group() -> Result<u32> {
     let group = nix::unistd::Group::from_name("daemon")?;
-    Ok(group.ok_or("there is no group 'daemon'")?.gid.as_raw())
+    Ok(group.context("there is no group 'daemon'")?.gid.as_raw())
 }
 
-/// What is missing for a service that samples with the engine `bpf`, if anything is.
-pub(crate) fn missing() -> Option<String> {
-    let failed = Service::start("").err()?;
-    let why = failed.message().unwrap_or("no reason given").to_owned();
-    Some(format!(
-        "needs the engine bpf with the clock cpu-clock: {why}"
-    ))
+/// What tests of several people need: users, programs with rights of their own, and a service that
+/// samples with the engine `bpf`.
+pub(crate) const PEOPLE: &[Need] = &[as_root, gcc, setpriv, setcap, service];
+
+fn setpriv() -> Result<(), Missing> {
+    program("setpriv", "--version")
+}
+
+fn setcap() -> Result<(), Missing> {
+    program("setcap", "-h")
+}
+
+fn service() -> Result<(), Missing> {
+    static TRIED: OnceLock<Result<(), Missing>> = OnceLock::new();
+    let tried = || match Service::start("") {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Missing(format!(
+            "needs the engine bpf with the clock cpu-clock: {error:#}"
+        ))),
+    };
+    TRIED.get_or_init(tried).clone()
 }

@@ -3,27 +3,27 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use profiledb::{ImageKind, Profile};
 use protocol::Selection;
+use vcpi_tests::harness::{Test, test, text};
 
-use crate::common::{ensure, text};
 use crate::people::{People, Person};
 use crate::reader::Reader;
-use crate::service::Service;
+use crate::service::{PEOPLE, Service};
 use crate::{ALICE, BOB};
 
 /// Somebody who has nothing to do with anything.
 const STRANGER: u32 = 64_003;
 
 /// Programs that run under all sorts of credentials.
-fn everybody(service: &Service) -> Result<Vec<Person>, Failed> {
+fn everybody(service: &Service) -> Result<Vec<Person>> {
     let mut people = People::new(service)?;
     let to_alice = format!("uids={ALICE},{ALICE},{ALICE}");
     let to_alice_but_saved = format!("uids={ALICE},{ALICE},0");
     let plain = |name: &str, people: &People<'_>| people.program(name, 0o755);
     let mut all = Vec::new();
-    let mut add = |person: Result<Person, Failed>| -> Result<(), Failed> {
+    let mut add = |person: Result<Person>| -> Result<()> {
         all.push(person?);
         Ok(())
     };
@@ -63,7 +63,7 @@ fn everybody(service: &Service) -> Result<Vec<Person>, Failed> {
         .arg("cap_net_raw+ep")
         .arg(&program)
         .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     add(people.start(&program, ALICE, &["dumpable=1", "burn=600"]))?;
     // A program that she may run and not read.
     let program = people.program("unreadable", 0o711)?;
@@ -176,16 +176,20 @@ fn same(
     found: &BTreeSet<impl AsRef<str> + std::fmt::Debug>,
     expected: &[&str],
     what: &str,
-) -> Result<(), Failed> {
+) -> Result<()> {
     let is_same = found.iter().map(AsRef::as_ref).eq(expected.iter().copied());
-    ensure(is_same, || {
-        format!("{what}: {found:?} in place of {expected:?}")
-    })
+    ensure!(is_same, "{what}: {found:?} in place of {expected:?}");
+    Ok(())
 }
 
+pub(crate) const EACH_THEIR_OWN: Test = test(
+    "each user sees what was theirs alone",
+    each_their_own,
+    PEOPLE,
+);
 /// A user sees the programs whose credentials were altogether theirs, while they were, and
 /// nothing of the kernel; root and the group see all.
-pub(crate) fn each_their_own() -> Result<(), Failed> {
+fn each_their_own() -> Result<()> {
     let service = Service::start("")?;
     let people = everybody(&service)?;
     let view = |reader: Reader| reader.view(&service, Selection::default());
@@ -207,10 +211,8 @@ pub(crate) fn each_their_own() -> Result<(), Failed> {
             .subjects
             .iter()
             .any(|subject| subject.kernel && subject.uid == Some(ALICE));
-        ensure(of_kernel, || {
-            "nothing was sampled in the kernel for Alice".to_owned()
-        })?;
-        ensure(all.counters.len() > 20, || format!("{:?}", all.counters))?;
+        ensure!(of_kernel, "nothing was sampled in the kernel for Alice");
+        ensure!(all.counters.len() > 20, "{:?}", all.counters);
         let mut found = keys(&all, &people);
         found.remove("before-exec");
         same(&found, &WITH_VALUES, "keys in all")?;
@@ -225,21 +227,20 @@ pub(crate) fn each_their_own() -> Result<(), Failed> {
             .into_iter()
             .filter(|name| !expected.contains(name))
             .collect();
-        ensure(others.is_empty(), || {
-            format!("keys of {others:?} for {uid}")
-        })?;
+        ensure!(others.is_empty(), "keys of {others:?} for {uid}");
         for subject in &own.subjects {
-            ensure(subject.is_of(uid), || format!("{subject:?} for {uid}"))?;
+            ensure!(subject.is_of(uid), "{subject:?} for {uid}");
         }
         let of_kernel = own
             .images
             .iter()
             .any(|image| image.kind == ImageKind::Kernel);
-        ensure(!of_kernel, || format!("kernel code for {uid}"))?;
+        ensure!(!of_kernel, "kernel code for {uid}");
         let counters: Vec<&str> = own.counters.keys().map(|(_, name)| name.as_str()).collect();
-        ensure(counters.iter().all(|name| *name == "samples"), || {
-            format!("{counters:?}")
-        })?;
+        ensure!(
+            counters.iter().all(|name| *name == "samples"),
+            "{counters:?}"
+        );
         // Not even names of others, nor a trace of their keys.
         for person in &people {
             let name = format!("/{}", person.name);
@@ -251,17 +252,20 @@ pub(crate) fn each_their_own() -> Result<(), Failed> {
                 .any(|window| window.starts_with(name.as_bytes()) && !window.ends_with(b"-"));
             let is_named = is_named && !(is_early && person.name == CLOSES);
             let is_there = is_named || (!visible && has(&person.key.to_be_bytes()));
-            ensure(is_there == visible, || {
-                format!("{} for {uid}: {is_there}", person.name)
-            })?;
+            ensure!(is_there == visible, "{} for {uid}: {is_there}", person.name);
         }
     }
     reports(&service)
 }
 
+pub(crate) const OF_RING: Test = test(
+    "samples of the engine ring are for the privileged",
+    of_ring,
+    PEOPLE,
+);
 /// With the engine `ring` nobody knows whose a process was at the moment of a sample: users do
 /// not see even what was theirs.
-pub(crate) fn of_ring() -> Result<(), Failed> {
+fn of_ring() -> Result<()> {
     let service = Service::start_with("ring", "")?;
     let mut people = People::new(&service)?;
     let program = people.program("own-alice", 0o755)?;
@@ -275,17 +279,17 @@ pub(crate) fn of_ring() -> Result<(), Failed> {
 }
 
 /// The reports that users get are those of their views.
-fn reports(service: &Service) -> Result<(), Failed> {
+fn reports(service: &Service) -> Result<()> {
     let words = ["top", "--by", "image", "--format", "json"];
     for (uid, expected) in [(0, &OF_ALL[..]), (ALICE, &OF_ALICE), (BOB, &["own-bob"])] {
         let output = service.report(Reader::user(uid), &words)?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         let report = String::from_utf8_lossy(&output.stdout);
         let named = |name: &&str| report.contains(&format!("/{name}\""));
         let found: BTreeSet<&str> = OF_ALL.iter().copied().filter(named).collect();
         same(&found, expected, "top")?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure(said.contains("reading the service at"), || said.to_string())?;
+        ensure!(said.contains("reading the service at"), "{said}");
     }
     counters(service)?;
     // Nothing, or the reader's own run of the report.
@@ -293,34 +297,34 @@ fn reports(service: &Service) -> Result<(), Failed> {
     let report = String::from_utf8_lossy(&nobody.stdout);
     let named = |name: &&str| report.contains(&format!("/{name}\""));
     let is_own = !OF_ALL.iter().any(named);
-    ensure(
+    ensure!(
         matches!(nobody.status.code(), Some(0 | 1)) && is_own,
-        || text(&nobody),
-    )
+        text(&nobody)
+    );
+    Ok(())
 }
 
 /// What is counted for the whole machine is no number to an ordinary user, not even 0; how many
 /// samples are theirs is.
-fn counters(service: &Service) -> Result<(), Failed> {
+fn counters(service: &Service) -> Result<()> {
     let words = ["status", "--format", "json"];
     for (uid, sees_all) in [(0, true), (ALICE, false), (BOB, false)] {
         let output = service.report(Reader::user(uid), &words)?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         for path in ["/windows", "/lost", "/stops", "/overhead/cpu_percent"] {
             let is_shown = status.pointer(path).map(|value| !value.is_null());
-            ensure(is_shown == Some(sees_all), || {
-                format!("{path} for {uid}: {status}")
-            })?;
+            ensure!(is_shown == Some(sees_all), "{path} for {uid}: {status}");
         }
         let epoch = &status["epochs"][0];
-        ensure(
+        ensure!(
             status["samples"].as_u64() > Some(0) && epoch["samples"] == status["samples"],
-            || format!("samples for {uid}: {status}"),
-        )?;
-        ensure(epoch["id"] == 1 && epoch["state"] == "running", || {
-            format!("the epoch for {uid}: {epoch}")
-        })?;
+            "samples for {uid}: {status}"
+        );
+        ensure!(
+            epoch["id"] == 1 && epoch["state"] == "running",
+            "the epoch for {uid}: {epoch}"
+        );
     }
     Ok(())
 }

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, bail};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
+use vcpi_tests::harness;
+use vcpi_tests::needs::{Missing, Need};
 use vcpi_tests::programs::{Programs, root};
 use vcpi_tests::rows::Rows;
 use vcpi_tests::variable;
@@ -31,6 +34,44 @@ impl Clock {
             Self::Timer => "timer",
         }
     }
+
+    /// What a test with this clock needs.
+    pub(crate) fn need(self) -> Need {
+        match self {
+            Self::CpuClock => cpu_clock,
+            Self::Timer => timer,
+        }
+    }
+}
+
+/// A test of the engine.
+pub(crate) type Test = harness::Test<fn(&Bench) -> Result<()>>;
+
+/// The engine `bpf` with the software clock.
+pub(crate) fn cpu_clock() -> Result<(), Missing> {
+    static TRIED: OnceLock<Result<(), Missing>> = OnceLock::new();
+    TRIED.get_or_init(|| engine_with(Clock::CpuClock)).clone()
+}
+
+/// The engine `bpf` with its own clock.
+pub(crate) fn timer() -> Result<(), Missing> {
+    static TRIED: OnceLock<Result<(), Missing>> = OnceLock::new();
+    TRIED.get_or_init(|| engine_with(Clock::Timer)).clone()
+}
+
+fn engine_with(clock: Clock) -> Result<(), Missing> {
+    let recorded = || -> Result<()> {
+        let bench = Bench::new(clock)?;
+        let mut record = bench.record("bpf", 1000, "probe");
+        let record = record.args(["--", "true"]).stdout(Stdio::null());
+        succeeded(&record.output()?)
+    };
+    recorded().map_err(|why| {
+        let clock = clock.name();
+        Missing(format!(
+            "needs the engine bpf with the clock {clock}: {why:#}"
+        ))
+    })
 }
 
 /// A folder of its own, and the programs.
@@ -44,10 +85,10 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(clock: Clock) -> Result<Self, Failed> {
+    pub(crate) fn new(clock: Clock) -> Result<Self> {
         Ok(Self {
             folder: Rc::new(tempfile::tempdir()?),
-            programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+            programs: Programs::find()?,
             clock,
             window: None,
         })
@@ -74,12 +115,7 @@ impl Bench {
     }
 
     /// Compiles a fixture.
-    pub(crate) fn compile(
-        &self,
-        source: &str,
-        name: &str,
-        options: &[&str],
-    ) -> Result<PathBuf, Failed> {
+    pub(crate) fn compile(&self, source: &str, name: &str, options: &[&str]) -> Result<PathBuf> {
         let program = self.path(name);
         let output = Command::new("gcc")
             .args(["-O2", "-g", "-pthread"])
@@ -114,7 +150,7 @@ impl Bench {
         program: &Path,
         arguments: &[&str],
         database: &str,
-    ) -> Result<String, Failed> {
+    ) -> Result<String> {
         self.watch_with("bpf", program, arguments, database)
     }
 
@@ -125,7 +161,7 @@ impl Bench {
         program: &Path,
         arguments: &[&str],
         database: &str,
-    ) -> Result<String, Failed> {
+    ) -> Result<String> {
         let output = self
             .record(engine, RATE, database)
             .args([
@@ -142,7 +178,7 @@ impl Bench {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    pub(crate) fn open(&self, database: &str) -> Result<Connection, Failed> {
+    pub(crate) fn open(&self, database: &str) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let rows = Rows::of(&self.path(database))?;
         let connection = Connection::open_with_flags(rows.path(), flags)?;
@@ -153,28 +189,28 @@ impl Bench {
 }
 
 /// The single value that a query yields.
-pub(crate) fn query<T: FromSql>(database: &Connection, sql: &str) -> Result<T, Failed> {
+pub(crate) fn query<T: FromSql>(database: &Connection, sql: &str) -> Result<T> {
     Ok(database.query_row(sql, [], |row| row.get(0))?)
 }
 
 /// The sum of a counter over the whole recording.
-pub(crate) fn counter(database: &Connection, kind: &str, name: &str) -> Result<i64, Failed> {
+pub(crate) fn counter(database: &Connection, kind: &str, name: &str) -> Result<i64> {
     let sql = "SELECT coalesce(sum(value), 0) FROM counter WHERE kind = ? AND name = ?";
     Ok(database.query_row(sql, [kind, name], |row| row.get(0))?)
 }
 
 /// Turns a failed run into an error with what the program said.
-pub(crate) fn succeeded(output: &Output) -> Result<(), Failed> {
+pub(crate) fn succeeded(output: &Output) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{}: {}", output.status, said.trim_end()).into())
+    bail!("{}: {}", output.status, said.trim_end())
 }
 
 /// Samples that a test takes: this many, or what the environment asks for.
-pub(crate) fn samples(usual: u32) -> Result<u32, Failed> {
-    let asked = variable(SAMPLES).map_err(|error| format!("{error:#}"))?;
+pub(crate) fn samples(usual: u32) -> Result<u32> {
+    let asked = variable(SAMPLES)?;
     Ok(asked.unwrap_or(usual))
 }
 

@@ -1,8 +1,12 @@
 //! Results of instructions that only the processor can do, from pairs of breakpoints.
 
-use libtest_mimic::{Completion, Failed};
+use std::sync::OnceLock;
 
-use crate::bench::{Bench, counter, succeeded};
+use anyhow::{Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{Missing, as_root, gcc};
+
+use crate::bench::{Bench, Clock, Test, counter, cpu_clock, succeeded};
 use crate::checks::{self, Place, Verdict};
 use crate::killed::{self, Watched};
 
@@ -11,12 +15,14 @@ const PAIRS: u32 = 500;
 /// Of each kind of result so many are to be seen.
 const LEAST: f64 = 20.0;
 
+pub(crate) const RESULTS: Test = test(
+    "results that only the processor can tell",
+    results,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
 /// Without breakpoints windows know none of these results. Pairs bring all kinds of them, and
 /// none is wrong; where a block was worked out, the processor made the same of it.
-pub(crate) fn results(bench: &Bench) -> Result<Completion, Failed> {
-    if let Some(skipped) = without_breakpoints(bench)? {
-        return Ok(skipped);
-    }
+fn results(bench: &Bench) -> Result<()> {
     let program = bench.compile("bounced.c", "bounced", &[])?;
     let checks = checks::of_image(&program)?;
     for engine in ["bpf", "ring"] {
@@ -37,23 +43,25 @@ pub(crate) fn results(bench: &Bench) -> Result<Completion, Failed> {
         checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
         verdict.settle(engine, LEAST * checks.len() as f64)?;
         if disagreed != 0 {
-            return Err(format!("the processor disagrees {disagreed} times").into());
+            bail!("the processor disagrees {disagreed} times");
         }
         if compared == 0 {
-            return Err("nothing was compared".into());
+            bail!("nothing was compared");
         }
         if engine == "bpf" && !verdict.unseen.is_empty() {
-            return Err(format!("no pair of {:?}", verdict.unseen).into());
+            bail!("no pair of {:?}", verdict.unseen);
         }
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const KILLS: Test = test(
+    "collectors that are killed leave no breakpoints",
+    kills,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
 /// A collector that is killed leaves no pair of breakpoints.
-pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
-    if let Some(skipped) = without_breakpoints(bench)? {
-        return Ok(skipped);
-    }
+fn kills(bench: &Bench) -> Result<()> {
     let watched = Watched {
         name: "bounced",
         arguments: &["3600"],
@@ -64,12 +72,22 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
     killed::leaves_nothing(bench, &watched)
 }
 
-/// Why nothing can be shown of breakpoints on this machine: none are set where they end programs.
-pub(crate) fn without_breakpoints(bench: &Bench) -> Result<Option<Completion>, Failed> {
-    let mut record = bench.record("bpf", 1_000, "refused.db");
-    let output = record.args(["--bounce=1", "--", "true"]).output()?;
-    let says = String::from_utf8_lossy(&output.stderr);
-    let refused = says.contains("breakpoints trap without saying so");
-    let reason = "needs breakpoints that say so: virtual machines of Intel's processors have none";
-    Ok(refused.then(|| Completion::ignored_with(reason)))
+/// Breakpoints, which are not set where they end programs.
+pub(crate) fn breakpoints() -> Result<(), Missing> {
+    static TRIED: OnceLock<Result<(), Missing>> = OnceLock::new();
+    let is_refused = || -> Result<bool> {
+        let bench = Bench::new(Clock::CpuClock)?;
+        let mut record = bench.record("bpf", 1_000, "refused.db");
+        let output = record.args(["--bounce=1", "--", "true"]).output()?;
+        let says = String::from_utf8_lossy(&output.stderr);
+        Ok(says.contains("breakpoints trap without saying so"))
+    };
+    let tried = TRIED.get_or_init(|| match is_refused() {
+        Ok(true) => Err(Missing::new(
+            "needs breakpoints that say so: virtual machines of Intel's processors have none",
+        )),
+        // What else is wrong, the test itself will show.
+        _ => Ok(()),
+    });
+    tried.clone()
 }

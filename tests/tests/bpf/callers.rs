@@ -5,11 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
 use object::{Object, ObjectSegment};
 use rusqlite::Connection;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::Missing;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, percent, succeeded};
+use crate::bench::{Bench, Test, percent, succeeded};
 use crate::real::{self, Real};
 
 /// Samples per second of processor time.
@@ -31,9 +34,14 @@ type Place = (String, u64);
 /// Samples of an image under a caller; `None` if that was not found.
 type Callers = HashMap<(String, Option<Place>), i64>;
 
+pub(crate) const AGAINST_PERF: Test = test(
+    "callers are those that perf finds",
+    against_perf,
+    &[as_root, gcc],
+);
 /// The call sites of user samples are distributed as by perf's copies of the stack, unwound
 /// afterwards.
-pub(crate) fn against_perf(bench: &Bench) -> Result<Completion, Failed> {
+fn against_perf(bench: &Bench) -> Result<()> {
     let mut failures = Vec::new();
     let mut compared = 0;
     for real in real::all(bench)? {
@@ -57,12 +65,12 @@ pub(crate) fn against_perf(bench: &Bench) -> Result<Completion, Failed> {
         }
     }
     if !failures.is_empty() {
-        return Err(failures.join("; ").into());
+        bail!(failures.join("; "));
     }
     if compared == 0 {
-        return Ok(Completion::ignored_with("needs a perf that works"));
+        bail!(Missing::new("needs a perf that works"));
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// Images of most of whose samples no caller was found.
@@ -80,7 +88,7 @@ fn not_found(callers: &Callers) -> Vec<String> {
 }
 
 /// Callers of the user samples of a recording: addresses of call instructions.
-fn recorded(database: &Connection) -> Result<Callers, Failed> {
+fn recorded(database: &Connection) -> Result<Callers> {
     let mut statement = database.prepare(
         "SELECT image.path, of.path, site.address, sum(samples) FROM cycles \
          JOIN subject ON subject.id = cycles.subject \
@@ -101,7 +109,7 @@ fn recorded(database: &Connection) -> Result<Callers, Failed> {
 }
 
 /// Callers that perf finds: return addresses, or the bytes before them. `None` if it does not work.
-fn of_perf(bench: &Bench, real: &Real) -> Result<Option<Callers>, Failed> {
+fn of_perf(bench: &Bench, real: &Real) -> Result<Option<Callers>> {
     let data = bench.path("perf.data");
     for _ in 0..ATTEMPTS {
         let recorded = Command::new("perf")

@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 use rusqlite::Connection;
 
@@ -64,10 +64,10 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn new(address: u64, size: u64, kind: u64, operand: u64, name: &str) -> Result<Self, Failed> {
+    fn new(address: u64, size: u64, kind: u64, operand: u64, name: &str) -> Result<Self> {
         Ok(Self {
             addresses: address..address + size,
-            kind: Kind::new(kind, operand).ok_or("a check of an unknown kind")?,
+            kind: Kind::new(kind, operand).context("a check of an unknown kind")?,
             returns: kind == RETURNS,
             name: name.to_owned(),
         })
@@ -75,17 +75,19 @@ impl Check {
 }
 
 /// The checks that a program or shared object brings.
-pub(crate) fn of_image(path: &Path) -> Result<Vec<Check>, Failed> {
+pub(crate) fn of_image(path: &Path) -> Result<Vec<Check>> {
     let bytes = fs::read(path)?;
     let elf = object::File::parse(bytes.as_slice())?;
-    let section = elf.section_by_name(".checks").ok_or("no section .checks")?;
+    let section = elf
+        .section_by_name(".checks")
+        .context("no section .checks")?;
     let mut rest = section.data()?;
     let mut checks = Vec::new();
     while let Some((head, text)) = rest.split_first_chunk::<24>() {
         let word = |at: usize| head[at..at + 8].iter().rev();
         let word = |at| word(at).fold(0, |word, byte| word << 8 | u64::from(*byte));
         let end = text.iter().position(|byte| *byte == 0);
-        let end = end.ok_or("a name without end")?;
+        let end = end.context("a name without end")?;
         let mut symbols = elf.symbols();
         let function = symbols.find(|symbol| symbol.address() == word(0) && word(8) == RETURNS);
         let size = function.map_or(1, |function| function.size().max(1));
@@ -98,11 +100,11 @@ pub(crate) fn of_image(path: &Path) -> Result<Vec<Check>, Failed> {
 }
 
 /// The checks that a program prints: in each line address, kind, operand and name.
-pub(crate) fn printed(text: &str) -> Result<Vec<Check>, Failed> {
+pub(crate) fn printed(text: &str) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for line in text.lines() {
         let mut words = line.splitn(4, ' ');
-        let mut word = || words.next().ok_or("a line with too few words");
+        let mut word = || words.next().context("a line with too few words");
         let address = word()?.trim_start_matches("0x");
         let address = u64::from_str_radix(address, 16)?;
         checks.push(Check::new(
@@ -153,16 +155,16 @@ impl Verdict {
     }
 
     /// Prints what was checked; fails if anything was wrong, or there was little to check.
-    pub(crate) fn settle(&self, title: &str, least: f64) -> Result<(), Failed> {
+    pub(crate) fn settle(&self, title: &str, least: f64) -> Result<()> {
         println!("{title}: {:.0} values checked", self.values);
         for line in &self.lines {
             println!("    {line}");
         }
         if !self.wrong().is_empty() {
-            return Err(format!("wrong values: {}", self.wrong().join("; ")).into());
+            bail!("wrong values: {}", self.wrong().join("; "));
         }
         if self.values < least {
-            return Err(format!("only {:.0} values to check", self.values).into());
+            bail!("only {:.0} values to check", self.values);
         }
         Ok(())
     }
@@ -179,7 +181,7 @@ pub(crate) fn judge(
     place: Place<'_>,
     checks: &[Check],
     verdict: &mut Verdict,
-) -> Result<(), Failed> {
+) -> Result<()> {
     for check in checks {
         let mut seen = Seen::default();
         for profile in profiles(database, place, check)? {
@@ -225,11 +227,7 @@ struct Profile {
 }
 
 /// The profiles that a check is about: of registers written and memory loaded, or of returns.
-fn profiles(
-    database: &Connection,
-    place: Place<'_>,
-    check: &Check,
-) -> Result<Vec<Profile>, Failed> {
+fn profiles(database: &Connection, place: Place<'_>, check: &Check) -> Result<Vec<Profile>> {
     let mut statement = database.prepare(
         "SELECT hotlist.id, parameter, reached, unknown, p FROM hotlist \
          JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image \
@@ -270,7 +268,7 @@ fn judge_profile(
     check: &Check,
     profile: &Profile,
     seen: &mut Seen,
-) -> Result<(), Failed> {
+) -> Result<()> {
     let mut statement =
         database.prepare_cached("SELECT value, counted, certain FROM tuple WHERE hotlist = ?")?;
     let mut tuples = statement.query([profile.id])?;

@@ -6,11 +6,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, ensure};
 use object::{Object, ObjectSymbol};
 use rusqlite::Connection;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, Clock, percent, samples, seconds};
+use crate::bench::{Bench, Clock, Test, percent, samples, seconds, timer};
 
 /// Samples of each clock in an ordinary run, over all rounds.
 const SAMPLES: u32 = 20_000;
@@ -39,12 +41,12 @@ struct Taken {
 }
 
 impl Taken {
-    fn new(bench: &Bench, program: &Path, clock: Clock, round: u32) -> Result<Self, Failed> {
+    fn new(bench: &Bench, program: &Path, clock: Clock, round: u32) -> Result<Self> {
         let database = format!("{}-{round}.db", clock.name());
         let time = seconds(samples(SAMPLES)? / ROUNDS);
         bench.at(clock).watch(program, &[&time], &database)?;
         let database = bench.open(&database)?;
-        let of_kernel = |condition: &str| -> Result<i64, Failed> {
+        let of_kernel = |condition: &str| -> Result<i64> {
             let sql = format!(
                 "SELECT coalesce(sum(samples), 0) FROM cycles \
                  JOIN subject ON subject.id = cycles.subject JOIN pc ON pc.id = cycles.pc \
@@ -83,7 +85,7 @@ impl Taken {
 }
 
 /// Samples at each PC of the program itself.
-fn user_samples(database: &Connection, program: &Path) -> Result<HashMap<u64, i64>, Failed> {
+fn user_samples(database: &Connection, program: &Path) -> Result<HashMap<u64, i64>> {
     let mut statement = database.prepare(
         "SELECT address, sum(samples) FROM cycles JOIN pc ON pc.id = cycles.pc \
          JOIN image ON image.id = pc.image WHERE path = ? GROUP BY 1",
@@ -96,11 +98,11 @@ fn user_samples(database: &Connection, program: &Path) -> Result<HashMap<u64, i6
 }
 
 /// Where a function of the program lies.
-fn code_of(program: &Path, name: &str) -> Result<Range<u64>, Failed> {
+fn code_of(program: &Path, name: &str) -> Result<Range<u64>> {
     let bytes = fs::read(program)?;
     let elf = object::File::parse(bytes.as_slice())?;
     let symbol = elf.symbols().find(|symbol| symbol.name() == Ok(name));
-    let symbol = symbol.ok_or_else(|| format!("no {name}"))?;
+    let symbol = symbol.with_context(|| format!("no {name}"))?;
     Ok(symbol.address()..symbol.address() + symbol.size())
 }
 
@@ -109,9 +111,14 @@ fn chance(share: f64, samples: i64) -> f64 {
     500.0 * (share * (1.0 - share) / samples.max(1) as f64).sqrt()
 }
 
+pub(crate) const AGREE: Test = test(
+    "both clocks see the same, and what is true",
+    agree,
+    &[as_root, gcc, timer],
+);
 /// By either clock each function has its true share, the kernel has about the same by both, and
 /// within the functions the samples fall on the same instructions.
-pub(crate) fn agree(bench: &Bench) -> Result<Completion, Failed> {
+fn agree(bench: &Bench) -> Result<()> {
     let program = bench.compile("clocks.c", "clocks", &[])?;
     let mut failures = Vec::new();
     let mut rounds = [Vec::new(), Vec::new()];
@@ -123,13 +130,13 @@ pub(crate) fn agree(bench: &Bench) -> Result<Completion, Failed> {
     let [by_clock, by_timer] = [&rounds[0], &rounds[1]].map(|rounds| Taken::sum(rounds));
     let whole: f64 = PARTS.iter().map(|(_, part)| part).sum();
     for (name, taken) in [("cpu-clock", &by_clock), ("timer", &by_timer)] {
-        let counts = PARTS.map(|(part, _)| code_of(&program, part).map(|code| taken.of(&code)));
-        let mut total = 0;
-        for count in &counts {
-            total += *count.as_ref().map_err(|error| error.clone())?;
+        let mut counts = Vec::new();
+        for (part, _) in PARTS {
+            counts.push(taken.of(&code_of(&program, part)?));
         }
+        let total = counts.iter().sum();
         for ((part, truth), count) in PARTS.into_iter().zip(counts) {
-            let (truth, found) = (truth / whole, percent(count?, total));
+            let (truth, found) = (truth / whole, percent(count, total));
             println!(
                 "{name:9} {part:10} {found:5.1} %, in truth {:5.1} %",
                 100.0 * truth
@@ -156,11 +163,8 @@ pub(crate) fn agree(bench: &Bench) -> Result<Completion, Failed> {
     if apart > INSTRUCTIONS_APART + of_one[0].max(of_one[1]).max(0.0) {
         failures.push(format!("instructions are {apart:.1} % apart"));
     }
-    if failures.is_empty() {
-        Ok(Completion::Completed)
-    } else {
-        Err(failures.join("; ").into())
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// By how many percent two distributions are apart (half the sum of all differences), less what is

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, succeeded};
+use crate::bench::{Bench, Test, cpu_clock, succeeded};
 
 /// Samples per second of processor time.
 const RATE: u32 = 4000;
@@ -24,8 +26,13 @@ const FEWEST: f64 = 200.0;
 /// instructions where the code does not tell.
 const UNKNOWN: f64 = 3.0;
 
+pub(crate) const CALLERS: Test = test(
+    "callers that unwind rules do not tell",
+    callers,
+    &[as_root, gcc, cpu_clock],
+);
 /// Each function is under its two callers as long as it is, and under no other function.
-pub(crate) fn callers(bench: &Bench) -> Result<Completion, Failed> {
+fn callers(bench: &Bench) -> Result<()> {
     let library = bench.compile(
         "callers.c",
         "libcallers.so",
@@ -50,15 +57,13 @@ pub(crate) fn callers(bench: &Bench) -> Result<Completion, Failed> {
             failures.extend(wrong.map(|wrong| format!("{engine}, {function}: {wrong}")));
         }
     }
-    match failures.is_empty() {
-        true => Ok(Completion::Completed),
-        false => Err(failures.join("; ").into()),
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// Functions of code that is made at run time, likewise, and what part of the samples may have an
 /// unknown caller, in percent: the code is known from the second look on.
-const MADE: [(&str, f64); 9] = [
+const MADE_FUNCTIONS: [(&str, f64); 9] = [
     ("framed", LATE),
     ("leaf", LATE),
     ("tailed", LATE),
@@ -72,8 +77,13 @@ const MADE: [(&str, f64); 9] = [
 ];
 const LATE: f64 = 50.0;
 
+pub(crate) const MADE: Test = test(
+    "callers in code that is made at run time",
+    made,
+    &[as_root, gcc, cpu_clock],
+);
 /// The same for code that is made at run time, which calls and is called.
-pub(crate) fn made(bench: &Bench) -> Result<Completion, Failed> {
+fn made(bench: &Bench) -> Result<()> {
     let program = bench.compile("made.c", "made", &[])?;
     let mut failures = Vec::new();
     for engine in ["bpf", "ring"] {
@@ -81,15 +91,13 @@ pub(crate) fn made(bench: &Bench) -> Result<Completion, Failed> {
         let mut record = bench.record(engine, RATE, &database);
         record.arg("--").arg(&program).arg("9");
         succeeded(&record.output()?)?;
-        for (function, unknown) in MADE {
+        for (function, unknown) in MADE_FUNCTIONS {
             let wrong = judge(bench, &bench.path(&database), function, unknown)?;
             failures.extend(wrong.map(|wrong| format!("{engine}, {function}: {wrong}")));
         }
     }
-    match failures.is_empty() {
-        true => Ok(Completion::Completed),
-        false => Err(failures.join("; ").into()),
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }
 
 /// What is wrong with the callers of one function, of whose samples so many percent may be unknown.
@@ -98,7 +106,7 @@ fn judge(
     database: &Path,
     function: &str,
     most_unknown: f64,
-) -> Result<Option<String>, Failed> {
+) -> Result<Option<String>> {
     let rows = report(bench, database, &["cg", function])?;
     let mut samples: BTreeMap<String, f64> = BTreeMap::new();
     for row in rows.iter().filter(|row| row["function"] == function) {
@@ -137,9 +145,14 @@ fn judge(
     Ok(wrong)
 }
 
+pub(crate) const LANGUAGES: Test = test(
+    "arguments in the registers of other languages",
+    languages,
+    &[as_root, gcc, cpu_clock],
+);
 /// The arguments of a function are in the order of its language, those of C in the same image in
 /// the platform's.
-pub(crate) fn languages(bench: &Bench) -> Result<Completion, Failed> {
+fn languages(bench: &Bench) -> Result<()> {
     let kinds: [(&str, &str, &[&str], [&str; 5]); 2] = [
         (
             "go",
@@ -167,25 +180,25 @@ pub(crate) fn languages(bench: &Bench) -> Result<Completion, Failed> {
             .map(|(index, register)| (index, register.to_owned(), format!("0x{:x}", 0xa1 + index)))
             .collect();
         if found != (convention.to_owned(), expected) {
-            return Err(format!("{function}: {found:?}").into());
+            bail!("{function}: {found:?}");
         }
         let found = arguments(bench, &database, "plain")?;
         let expected = [(0, "rdi", "0xb1"), (1, "rsi", "0xb2")];
         let expected = expected.map(|(i, register, value)| (i, register.into(), value.into()));
         if found != ("sysv".to_owned(), expected.to_vec()) {
-            return Err(format!("plain, beside {function}: {found:?}").into());
+            bail!("plain, beside {function}: {found:?}");
         }
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// Convention of a function, and of each argument its position, register and most frequent value.
 type Arguments = (String, Vec<(u64, String, String)>);
 
-fn arguments(bench: &Bench, database: &Path, function: &str) -> Result<Arguments, Failed> {
+fn arguments(bench: &Bench, database: &Path, function: &str) -> Result<Arguments> {
     let rows = report(bench, database, &["args", function])?;
     let row = rows.iter().find(|row| row["caller"].is_null());
-    let row = row.ok_or_else(|| format!("no call of {function} was seen"))?;
+    let row = row.with_context(|| format!("no call of {function} was seen"))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let arguments = row["args"].as_array().into_iter().flatten();
     let arguments = arguments.map(|argument| {
@@ -201,8 +214,8 @@ fn arguments(bench: &Bench, database: &Path, function: &str) -> Result<Arguments
     Ok((text(&row["convention"]), arguments))
 }
 
-fn report(bench: &Bench, database: &Path, words: &[&str]) -> Result<Vec<Value>, Failed> {
+fn report(bench: &Bench, database: &Path, words: &[&str]) -> Result<Vec<Value>> {
     let report = bench.programs.report(database, words);
-    let report = report.map_err(|error| format!("{error:#}"))?;
+    let report = report?;
     Ok(report.as_array().cloned().unwrap_or_default())
 }

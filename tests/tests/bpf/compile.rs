@@ -6,11 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
 use object::{Object, ObjectSegment, SegmentFlags, elf};
 use rusqlite::Connection;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, counter, percent, query, succeeded};
+use crate::bench::{Bench, Test, counter, cpu_clock, percent, query, succeeded};
 
 /// Files that are compiled.
 const FILES: u32 = 200;
@@ -29,9 +31,14 @@ struct Row {
     samples: i64,
 }
 
+pub(crate) const MANY_FILES: Test = test(
+    "a compile of many files is attributed to what ran",
+    many_files,
+    &[as_root, gcc, cpu_clock],
+);
 /// `make -j2` of many small files: every address lies in its image's code, no program has samples
 /// in another program's image, and next to nothing is unattributed.
-pub(crate) fn many_files(bench: &Bench) -> Result<Completion, Failed> {
+fn many_files(bench: &Bench) -> Result<()> {
     let makefile = write_files(bench)?;
     let mut record = bench.record("bpf", RATE, "make.db");
     record.args(["--", "make", "-s", "-j2", "-f"]).arg(makefile);
@@ -72,16 +79,16 @@ pub(crate) fn many_files(bench: &Bench) -> Result<Completion, Failed> {
     wrong.sort();
     wrong.dedup();
     if !wrong.is_empty() {
-        return Err(format!("wrongly attributed: {}", wrong.join("; ")).into());
+        bail!("wrongly attributed: {}", wrong.join("; "));
     }
     let unattributed = unattributed(&database)?;
     if unattributed >= UNATTRIBUTED {
-        return Err(format!("{unattributed:.2} % of the user samples unattributed").into());
+        bail!("{unattributed:.2} % of the user samples unattributed");
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
-fn say(database: &Connection, rows: &[Row]) -> Result<(), Failed> {
+fn say(database: &Connection, rows: &[Row]) -> Result<()> {
     let processes: i64 = query(database, "SELECT count(*) FROM process")?;
     let samples: i64 = rows.iter().map(|row| row.samples).sum();
     println!(
@@ -94,13 +101,13 @@ fn say(database: &Connection, rows: &[Row]) -> Result<(), Failed> {
     Ok(())
 }
 
-fn unattributed(database: &Connection) -> Result<f64, Failed> {
+fn unattributed(database: &Connection) -> Result<f64> {
     let unmapped = counter(database, "lost", "unmapped_pc_samples")?;
     Ok(percent(unmapped, counter(database, "run", "user_samples")?))
 }
 
 /// Writes the files and the makefile.
-fn write_files(bench: &Bench) -> Result<PathBuf, Failed> {
+fn write_files(bench: &Bench) -> Result<PathBuf> {
     let folder = bench.path("files");
     fs::create_dir(&folder)?;
     let mut objects = String::new();
@@ -119,7 +126,7 @@ fn write_files(bench: &Bench) -> Result<PathBuf, Failed> {
     Ok(makefile)
 }
 
-fn rows(database: &Connection) -> Result<Vec<Row>, Failed> {
+fn rows(database: &Connection) -> Result<Vec<Row>> {
     let mut statement = database.prepare(
         "SELECT process.id, comm, path, min(address), max(address), sum(samples) FROM cycles \
          JOIN pc ON pc.id = cycles.pc JOIN image ON image.id = pc.image \

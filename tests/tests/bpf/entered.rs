@@ -1,10 +1,12 @@
 //! Calls of functions by breakpoints at their entries, held to what the program counts itself.
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, counter, succeeded};
-use crate::bounced::without_breakpoints;
+use crate::bench::{Bench, Test, counter, cpu_clock, succeeded};
+use crate::bounced::breakpoints;
 use crate::killed::{self, Watched};
 
 /// Shares are to be within so many points of the truth.
@@ -20,13 +22,15 @@ const FUNCTIONS: [(&str, bool); 5] = [
     ("sites", false),
 ];
 
+pub(crate) const SHARES: Test = test(
+    "calls by breakpoints at entries are shares of executions",
+    shares,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
 /// Shares of arguments and of call sites are those of executions: where calls are far apart or
 /// close together, where a value lasts, and where values take turns. `args` and `cg` show them
 /// beside the shares of time, which are far off.
-pub(crate) fn shares(bench: &Bench) -> Result<Completion, Failed> {
-    if let Some(skipped) = without_breakpoints(bench)? {
-        return Ok(skipped);
-    }
+fn shares(bench: &Bench) -> Result<()> {
     let program = bench.compile("entered.c", "entered", &[])?;
     let mut wrong = Vec::new();
     for (function, is_argument) in FUNCTIONS {
@@ -43,10 +47,7 @@ pub(crate) fn shares(bench: &Bench) -> Result<Completion, Failed> {
         let database = bench.open(&name)?;
         let count = |name| counter(&database, "entries", name);
         let (bursts, dense, calls) = (count("bursts")?, count("bursts_dense")?, count("calls")?);
-        let report = |what: &str| {
-            let report = bench.programs.report(&bench.path(&name), &[what, function]);
-            report.map_err(|error| Failed::from(format!("{error:#}")))
-        };
+        let report = |what: &str| bench.programs.report(&bench.path(&name), &[what, function]);
         let seen = match is_argument {
             true => argument(&report("args")?, "entries"),
             false => first_site(&report("cg")?),
@@ -63,10 +64,8 @@ pub(crate) fn shares(bench: &Bench) -> Result<Completion, Failed> {
             wrong.push(format!("{function}: {seen:?} for {truth}"));
         }
     }
-    match wrong.is_empty() {
-        true => Ok(Completion::Completed),
-        false => Err(wrong.join(", ").into()),
-    }
+    ensure!(wrong.is_empty(), wrong.join(", "));
+    Ok(())
 }
 
 /// The share of the value 2 in the first argument, of all call sites together.
@@ -87,11 +86,13 @@ fn first_site(report: &Value) -> Option<f64> {
     row["entries"]["percent"].as_f64()
 }
 
+pub(crate) const KILLS: Test = test(
+    "collectors that are killed leave no breakpoints at entries",
+    kills,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
 /// A collector that is killed leaves no breakpoint at an entry.
-pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
-    if let Some(skipped) = without_breakpoints(bench)? {
-        return Ok(skipped);
-    }
+fn kills(bench: &Bench) -> Result<()> {
     let watched = Watched {
         name: "entered",
         arguments: &["3600", "quick"],

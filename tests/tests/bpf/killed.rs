@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, bail};
 
 use crate::bench::{Bench, counter, succeeded};
 
@@ -26,7 +26,7 @@ pub(crate) struct Watched<'a> {
 
 /// A collector that is killed leaves no breakpoint, and no thread stopped: were some left of each,
 /// the last one would have found no more of the four.
-pub(crate) fn leaves_nothing(bench: &Bench, watched: &Watched<'_>) -> Result<Completion, Failed> {
+pub(crate) fn leaves_nothing(bench: &Bench, watched: &Watched<'_>) -> Result<()> {
     let program = bench.compile(&format!("{}.c", watched.name), watched.name, &[])?;
     let mut target = Kept(Command::new(&program).args(watched.arguments).spawn()?);
     let pid = target.0.id().to_string();
@@ -40,7 +40,7 @@ pub(crate) fn leaves_nothing(bench: &Bench, watched: &Watched<'_>) -> Result<Com
     };
     for number in 0..KILLED {
         let mut collector = Kept(record(&format!("killed-{number}.db"), &[]).spawn()?);
-        let said = collector.0.stderr.take().ok_or("no output")?;
+        let said = collector.0.stderr.take().context("no output")?;
         // The first line comes when sampling begins. How much later it is killed is to differ.
         BufReader::new(said).read_line(&mut String::new())?;
         std::thread::sleep(Duration::from_millis(watched.begun + 37 * (number % 17)));
@@ -52,7 +52,7 @@ pub(crate) fn leaves_nothing(bench: &Bench, watched: &Watched<'_>) -> Result<Com
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.chars().next());
     if !matches!(state, Some('R' | 'S' | 'D')) {
-        return Err(format!("the program is in state {state:?}").into());
+        bail!("the program is in state {state:?}");
     }
     let output = record("after.db", &["--duration", "5"]).output()?;
     succeeded(&output)?;
@@ -62,10 +62,10 @@ pub(crate) fn leaves_nothing(bench: &Bench, watched: &Watched<'_>) -> Result<Com
     let (seen, lacking) = (count(name)?, count("no_debug_register")?);
     println!("    after {KILLED} kills: {seen} {name}, {lacking} without a debug register");
     if seen == 0 || lacking != 0 {
-        return Err(format!("{seen} {name}, {lacking} without a debug register").into());
+        bail!("{seen} {name}, {lacking} without a debug register");
     }
     target.0.kill()?;
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// A child that does not outlive the test.

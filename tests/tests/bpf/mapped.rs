@@ -1,8 +1,10 @@
 //! What is mapped: memory at two addresses, and accesses that it does not allow.
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, percent, samples, seconds};
+use crate::bench::{Bench, Test, cpu_clock, percent, samples, seconds};
 use crate::checks::{self, Place, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes three quarters of what is asked
@@ -11,12 +13,7 @@ const SAMPLES: u32 = 60_000;
 
 /// Records a fixture with an engine, judges its checks, and demands that of some of them so many
 /// percent of what was reached is known.
-fn judged(
-    bench: &Bench,
-    engine: &str,
-    name: &str,
-    known: &[(&str, f64)],
-) -> Result<Completion, Failed> {
+fn judged(bench: &Bench, engine: &str, name: &str, known: &[(&str, f64)]) -> Result<()> {
     let program = bench.compile(&format!("{name}.c"), name, &[])?;
     let time = seconds(samples(4 * SAMPLES / 3)? / 4 * 3);
     let file = bench.path("mapped.file").display().to_string();
@@ -30,30 +27,42 @@ fn judged(
         let (reached, unknown) = verdict.counts(check);
         let share = percent(reached - unknown, reached);
         if share < *least {
-            return Err(format!("{check}: {share:.1} % of {reached} known").into());
+            bail!("{check}: {share:.1} % of {reached} known");
         }
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const VIEWS: Test = test("memory that is mapped twice", views, &[as_root, gcc]);
 /// Behind a store nothing is believed that may be the same memory under another address, code
 /// included; what is private is believed as ever.
-pub(crate) fn views(bench: &Bench) -> Result<Completion, Failed> {
+fn views(bench: &Bench) -> Result<()> {
     judged(bench, "bpf", "views", &[("private pages", 90.0)])
 }
 
+pub(crate) const VIEWS_BY_RING: Test = test(
+    "memory that is mapped twice, engine ring",
+    views_by_ring,
+    &[as_root, gcc, cpu_clock],
+);
 /// The same where only stacks and images are known.
-pub(crate) fn views_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+fn views_by_ring(bench: &Bench) -> Result<()> {
     judged(bench, "ring", "views", &[])
 }
 
+pub(crate) const FAULTS: Test = test("accesses that raise exceptions", faults, &[as_root, gcc]);
 /// Nothing is told of what stands behind a load or store that raises an exception; a window goes on
 /// where pages are not there yet, or are copied.
-pub(crate) fn faults(bench: &Bench) -> Result<Completion, Failed> {
+fn faults(bench: &Bench) -> Result<()> {
     judged(bench, "bpf", "faults", &[("lazy", 90.0), ("copied", 90.0)])
 }
 
+pub(crate) const FAULTS_BY_RING: Test = test(
+    "accesses that raise exceptions, engine ring",
+    faults_by_ring,
+    &[as_root, gcc, cpu_clock],
+);
 /// The same where only stacks and images are known.
-pub(crate) fn faults_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+fn faults_by_ring(bench: &Bench) -> Result<()> {
     judged(bench, "ring", "faults", &[])
 }

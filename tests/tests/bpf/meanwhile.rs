@@ -1,8 +1,10 @@
 //! Others write while the handler reads; and segments' bases that the kernel does not know.
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{Missing, as_root, gcc};
 
-use crate::bench::{Bench, samples, seconds};
+use crate::bench::{Bench, Test, cpu_clock, samples, seconds};
 use crate::checks::{self, Place, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes a quarter of what is asked for.
@@ -12,17 +14,36 @@ const LEAST: f64 = 200.0;
 /// Part of the values that must be known where bases are. Without bases it is a few hundredths.
 const KNOWN: f64 = 0.8;
 
-fn time() -> Result<String, Failed> {
+fn time() -> Result<String> {
     Ok(seconds(samples(4 * SAMPLES)? / 4))
 }
 
+/// A processor that stores 32 bytes at once.
+fn avx2() -> Result<(), Missing> {
+    match std::is_x86_feature_detected!("avx2") {
+        true => Ok(()),
+        false => Err(Missing::new("needs a processor with AVX2")),
+    }
+}
+
+/// A kernel that lets programs move the bases of FS and GS.
+fn wrfsbase() -> Result<(), Missing> {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match flags.split_whitespace().any(|flag| flag == "fsgsbase") {
+        true => Ok(()),
+        false => Err(Missing::new("needs wrfsbase in user code")),
+    }
+}
+
+pub(crate) const ORDER: Test = test(
+    "words that others write are seen in order",
+    order,
+    &[as_root, gcc, cpu_clock, avx2],
+);
 /// Words that others write are seen as the thread could see them: written by another thread; by
 /// another process of one thread, also where they were moved, or are mapped privately from the file
 /// that it writes; and on the own stack.
-pub(crate) fn order(bench: &Bench) -> Result<Completion, Failed> {
-    if !std::is_x86_feature_detected!("avx2") {
-        return Ok(Completion::ignored_with("needs a processor with AVX2"));
-    }
+fn order(bench: &Bench) -> Result<()> {
     let program = bench.compile("order.c", "order", &["-mavx2"])?;
     let checks = checks::of_image(&program)?;
     let time = time()?;
@@ -34,12 +55,13 @@ pub(crate) fn order(bench: &Bench) -> Result<Completion, Failed> {
         verdict.settle(&format!("order, {how}"), LEAST)?;
         std::fs::remove_file(bench.path("order.db"))?;
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const BASES: Test = test("memory by the bases of FS and GS", bases, &[as_root, gcc]);
 /// Thread-local memory, and what is found by GS, is each thread's own. It is known where no code of
 /// the process can change a base without the kernel's knowledge.
-pub(crate) fn bases(bench: &Bench) -> Result<Completion, Failed> {
+fn bases(bench: &Bench) -> Result<()> {
     let program = bench.compile("bases.c", "bases", &[])?;
     // Long enough that the start, when there are no verdicts on code, is little of it.
     let time = seconds(samples(4 * SAMPLES)? * 3 / 4);
@@ -53,19 +75,20 @@ pub(crate) fn bases(bench: &Bench) -> Result<Completion, Failed> {
     for name in known.iter().chain(&["fs, by a system call"]) {
         let values = verdict.known.get(*name).copied().unwrap_or(0.0);
         if values < KNOWN {
-            return Err(format!("{name}: {:.0} % known", 100.0 * values).into());
+            bail!("{name}: {:.0} % known", 100.0 * values);
         }
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const MOVED_BASES: Test = test(
+    "bases that are moved without the kernel",
+    moved_bases,
+    &[as_root, gcc, cpu_clock, wrfsbase],
+);
 /// A shared object moves FS and GS without the kernel, as schedulers of user-level threads do: no
 /// value is taken from where they pointed before.
-pub(crate) fn moved_bases(bench: &Bench) -> Result<Completion, Failed> {
-    let flags = std::fs::read_to_string("/proc/cpuinfo")?;
-    if !flags.split_whitespace().any(|flag| flag == "fsgsbase") {
-        return Ok(Completion::ignored_with("needs wrfsbase in user code"));
-    }
+fn moved_bases(bench: &Bench) -> Result<()> {
     let program = bench.compile("bases.c", "moved", &["-ldl"])?;
     let object = bench.compile("bases.c", "moved.so", &["-DLIBRARY", "-shared", "-fPIC"])?;
     let path = object.display().to_string();
@@ -77,5 +100,5 @@ pub(crate) fn moved_bases(bench: &Bench) -> Result<Completion, Failed> {
         checks::judge(&database, Place::File(image), &checks, &mut verdict)?;
     }
     verdict.settle("moved bases", LEAST)?;
-    Ok(Completion::Completed)
+    Ok(())
 }

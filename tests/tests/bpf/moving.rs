@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, query, samples, seconds};
+use crate::bench::{Bench, Test, cpu_clock, query, samples, seconds};
 use crate::checks::{self, Check, Place, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes a quarter of what is asked for.
@@ -13,50 +15,51 @@ const SAMPLES: u32 = 10_000;
 /// Two constants that differ in every part.
 const VALUES: [&str; 2] = ["0x1111222233334444", "0x5555666677778888"];
 
-fn time() -> Result<String, Failed> {
+fn time() -> Result<String> {
     Ok(seconds(samples(4 * SAMPLES)? / 4))
 }
 
-fn judged(
-    bench: &Bench,
-    title: &str,
-    images: &[(Place<'_>, &[Check])],
-) -> Result<Completion, Failed> {
+fn judged(bench: &Bench, title: &str, images: &[(Place<'_>, &[Check])]) -> Result<()> {
     let database = bench.open("moving.db")?;
     let mut verdict = Verdict::default();
     for (place, checks) in images {
         checks::judge(&database, *place, checks, &mut verdict)?;
     }
     verdict.settle(title, 200.0)?;
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// Records a fixture of one program and judges its checks.
-fn one_program(bench: &Bench, name: &str, more: &[&str]) -> Result<Completion, Failed> {
+fn one_program(bench: &Bench, name: &str, more: &[&str]) -> Result<()> {
     one_program_for(&time()?, bench, name, more)
 }
 
-fn one_program_for(
-    time: &str,
-    bench: &Bench,
-    name: &str,
-    more: &[&str],
-) -> Result<Completion, Failed> {
+fn one_program_for(time: &str, bench: &Bench, name: &str, more: &[&str]) -> Result<()> {
     by_engine("bpf", time, bench, name, more)
 }
 
+pub(crate) const GUARDED: Test = test(
+    "exceptions of pages that a program asks for",
+    guarded,
+    &[as_root, gcc, cpu_clock],
+);
 /// Pages that raise an exception although their mapping allows the access: guard regions, and those
 /// of a `userfaultfd` that asks for SIGBUS.
-pub(crate) fn guarded(bench: &Bench) -> Result<Completion, Failed> {
+fn guarded(bench: &Bench) -> Result<()> {
     guarded_by("bpf", bench)
 }
 
+pub(crate) const GUARDED_BY_RING: Test = test(
+    "exceptions of pages that a program asks for, engine ring",
+    guarded_by_ring,
+    &[as_root, gcc, cpu_clock],
+);
 /// The same with the engine `ring`.
-pub(crate) fn guarded_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+fn guarded_by_ring(bench: &Bench) -> Result<()> {
     guarded_by("ring", bench)
 }
 
-fn guarded_by(engine: &str, bench: &Bench) -> Result<Completion, Failed> {
+fn guarded_by(engine: &str, bench: &Bench) -> Result<()> {
     let time = seconds(samples(3 * SAMPLES)?);
     for (name, option) in [("guard regions", "-DREGIONS"), ("userfaultfd", "-DBY_USER")] {
         let program = bench.compile("guarded.c", "guarded", &[option])?;
@@ -65,16 +68,10 @@ fn guarded_by(engine: &str, bench: &Bench) -> Result<Completion, Failed> {
         judged(bench, name, &[(Place::File(&program), &checks)])?;
         fs::remove_file(bench.path("moving.db"))?;
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
-fn by_engine(
-    engine: &str,
-    time: &str,
-    bench: &Bench,
-    name: &str,
-    more: &[&str],
-) -> Result<Completion, Failed> {
+fn by_engine(engine: &str, time: &str, bench: &Bench, name: &str, more: &[&str]) -> Result<()> {
     let program = bench.compile(&format!("{name}.c"), name, &["-lm"])?;
     let arguments: Vec<&str> = std::iter::once(time).chain(more.iter().copied()).collect();
     bench.watch_with(engine, &program, &arguments, "moving.db")?;
@@ -82,54 +79,87 @@ fn by_engine(
     judged(bench, name, &[(Place::File(&program), &checks)])
 }
 
+pub(crate) const FLIP: Test = test(
+    "fields that another thread writes are whole",
+    flip,
+    &[as_root, gcc],
+);
 /// A load sees a value that was written, never parts of two.
-pub(crate) fn flip(bench: &Bench) -> Result<Completion, Failed> {
+fn flip(bench: &Bench) -> Result<()> {
     one_program(bench, "flip", &[])
 }
 
+pub(crate) const ALIAS: Test = test(
+    "stores and loads through two pointers",
+    alias,
+    &[as_root, gcc],
+);
 /// A load behind a store in the same window sees the store exactly where it reaches.
-pub(crate) fn alias(bench: &Bench) -> Result<Completion, Failed> {
+fn alias(bench: &Bench) -> Result<()> {
     one_program(bench, "alias", &[])
 }
 
+pub(crate) const WRITES: Test = test("stores that no operand names", writes, &[as_root, gcc]);
 /// What an instruction stores where no operand says is seen by a load behind it, or unknown.
-pub(crate) fn writes(bench: &Bench) -> Result<Completion, Failed> {
+fn writes(bench: &Bench) -> Result<()> {
     one_program(bench, "writes", &[])
 }
 
+pub(crate) const RAISED: Test = test("exceptions that a program handles", raised, &[as_root, gcc]);
 /// No window goes on past an instruction that raises an exception, which the program handles.
-pub(crate) fn raised(bench: &Bench) -> Result<Completion, Failed> {
+fn raised(bench: &Bench) -> Result<()> {
     // Nearly all of its time is the kernel's.
     one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "raised", &[])
 }
 
+pub(crate) const ASKED: Test = test("exceptions that a program asks for", asked, &[as_root, gcc]);
 /// The same where what raises the exception is in no sample: MXCSR, the control word of x87, what
 /// the processor lacks, an address in a vector register.
-pub(crate) fn asked(bench: &Bench) -> Result<Completion, Failed> {
+fn asked(bench: &Bench) -> Result<()> {
     one_program_for(&seconds(samples(6 * SAMPLES)?), bench, "asked", &[])
 }
 
+pub(crate) const ASKED_BY_RING: Test = test(
+    "exceptions that a program asks for, engine ring",
+    asked_by_ring,
+    &[as_root, gcc, cpu_clock],
+);
 /// The same where the collector looks for handlers itself.
-pub(crate) fn asked_by_ring(bench: &Bench) -> Result<Completion, Failed> {
+fn asked_by_ring(bench: &Bench) -> Result<()> {
     let time = seconds(samples(6 * SAMPLES)?);
     by_engine("ring", &time, bench, "asked", &[])
 }
 
+pub(crate) const DEATHS: Test = test(
+    "processes that end by an exception",
+    deaths,
+    &[as_root, gcc],
+);
 /// Of processes that end by an exception without a handler, nothing is told that stands behind it,
 /// though they are gone when their samples are looked at.
-pub(crate) fn deaths(bench: &Bench) -> Result<Completion, Failed> {
+fn deaths(bench: &Bench) -> Result<()> {
     one_program_for(&seconds(samples(4 * SAMPLES)?), bench, "deaths", &[])
 }
 
+pub(crate) const PAGES: Test = test(
+    "pages are thrown out under the loads",
+    pages,
+    &[as_root, gcc],
+);
 /// A value loaded from a page is one that the page held, whether or not the page was there.
-pub(crate) fn pages(bench: &Bench) -> Result<Completion, Failed> {
+fn pages(bench: &Bench) -> Result<()> {
     let file = bench.path("pages.file");
     one_program(bench, "pages", &[&file.display().to_string()])
 }
 
+pub(crate) const OBJECTS: Test = test(
+    "another shared object at the same address",
+    objects,
+    &[as_root, gcc],
+);
 /// Two objects with the same layout that lie at one address in turn: neither yields the other's
 /// values.
-pub(crate) fn objects(bench: &Bench) -> Result<Completion, Failed> {
+fn objects(bench: &Bench) -> Result<()> {
     let loader = bench.compile("swapped.c", "loader", &["-DLOADER", "-ldl"])?;
     let object = |name: &str, value: &str| {
         let value = format!("-DVALUE={value}");
@@ -144,14 +174,19 @@ pub(crate) fn objects(bench: &Bench) -> Result<Completion, Failed> {
     let same = bench.watch(&loader, &[&time, &paths[0], &paths[1]], "moving.db")?;
     let same: u64 = same.trim().parse()?;
     if same < 2 {
-        return Err(format!("only {same} objects at the place of the other one").into());
+        bail!("only {same} objects at the place of the other one");
     }
     println!("{same} times an object lay where the other one had been");
     judged_pair(bench, "objects", &one, &two)
 }
 
+pub(crate) const EXEC: Test = test(
+    "an exec in a loop at the same addresses",
+    exec,
+    &[as_root, gcc],
+);
 /// A process that becomes one program and the other in turn, at the same addresses.
-pub(crate) fn exec(bench: &Bench) -> Result<Completion, Failed> {
+fn exec(bench: &Bench) -> Result<()> {
     let program = |name: &str, value: &str| {
         let value = format!("-DVALUE={value}");
         bench.compile("swapped.c", name, &["-no-pie", &value])
@@ -166,7 +201,7 @@ pub(crate) fn exec(bench: &Bench) -> Result<Completion, Failed> {
     judged_pair(bench, "exec", &one, &two)
 }
 
-fn judged_pair(bench: &Bench, title: &str, one: &Path, two: &Path) -> Result<Completion, Failed> {
+fn judged_pair(bench: &Bench, title: &str, one: &Path, two: &Path) -> Result<()> {
     let checks = (checks::of_image(one)?, checks::of_image(two)?);
     judged(
         bench,
@@ -175,8 +210,13 @@ fn judged_pair(bench: &Bench, title: &str, one: &Path, two: &Path) -> Result<Com
     )
 }
 
+pub(crate) const JIT: Test = test(
+    "code that is written and written anew",
+    jit,
+    &[as_root, gcc],
+);
 /// Generated code that says one number in several places: they agree in every window.
-pub(crate) fn jit(bench: &Bench) -> Result<Completion, Failed> {
+fn jit(bench: &Bench) -> Result<()> {
     let program = bench.compile("jit.c", "jit", &[])?;
     let said = bench.watch(&program, &[&time()?], "moving.db")?;
     let checks = checks::printed(&said)?;

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, ensure};
 use rusqlite::Connection;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, counter, percent, succeeded};
+use crate::bench::{Bench, Test, counter, cpu_clock, percent, succeeded};
 
 /// Samples per second of processor time.
 const RATE: u32 = 10_000;
@@ -24,7 +26,7 @@ pub(crate) struct Real {
 
 /// A second of processor time each on a fast machine; the compiler three, of which more is run
 /// once.
-pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>, Failed> {
+pub(crate) fn all(bench: &Bench) -> Result<Vec<Real>> {
     let source = bench.path("source.c");
     fs::write(&source, c_source())?;
     // A program is not too easy to compress.
@@ -87,8 +89,8 @@ struct Known {
 }
 
 impl Known {
-    fn of(database: &Connection) -> Result<Self, Failed> {
-        let share = |part: &str, whole: &str| -> Result<f64, Failed> {
+    fn of(database: &Connection) -> Result<Self> {
+        let share = |part: &str, whole: &str| -> Result<f64> {
             let part = counter(database, "coverage", part)?;
             Ok(percent(part, counter(database, "coverage", whole)?))
         };
@@ -101,9 +103,14 @@ impl Known {
     }
 }
 
+pub(crate) const PROGRAMS: Test = test(
+    "real programs: more is known than by the engine ring",
+    programs,
+    &[as_root, gcc, cpu_clock],
+);
 /// The share of known destinations is higher with the memory of the moment than without, in every
 /// program, and nearly every user sample has its call site.
-pub(crate) fn programs(bench: &Bench) -> Result<Completion, Failed> {
+fn programs(bench: &Bench) -> Result<()> {
     println!("program   engine  user samples  destinations known  loads captured  callers known");
     let mut failures = Vec::new();
     for real in all(bench)? {
@@ -130,9 +137,6 @@ pub(crate) fn programs(bench: &Bench) -> Result<Completion, Failed> {
             failures.push(format!("{}: callers of {:.1} %", real.name, bpf.callers));
         }
     }
-    if failures.is_empty() {
-        Ok(Completion::Completed)
-    } else {
-        Err(failures.join("; ").into())
-    }
+    ensure!(failures.is_empty(), failures.join("; "));
+    Ok(())
 }

@@ -9,10 +9,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 use vcpi_tests::variable;
 
-use crate::bench::{Bench, counter, succeeded};
+use crate::bench::{Bench, Test, counter, cpu_clock, succeeded};
 use crate::checks::{self, Place, Verdict};
 
 /// Threads a second that are stepped, at most.
@@ -21,12 +23,12 @@ const STOPS: u32 = 500;
 const LEAST: f64 = 20.0;
 /// Collectors that are killed, unless the environment asks for others.
 const KILLED: u64 = 10;
-const KILLS: &str = "VCPI_TEST_KILLS";
+const KILLS_VARIABLE: &str = "VCPI_TEST_KILLS";
 /// How long what a killed collector leaves may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a recording says of its stops.
-fn stops(bench: &Bench, name: &str, is_compared: bool) -> Result<(), Failed> {
+fn stops(bench: &Bench, name: &str, is_compared: bool) -> Result<()> {
     let database = bench.open(name)?;
     let count = |name| counter(&database, "steps", name);
     let (seen, stood) = (count("seen")?, count("stood_ns")?);
@@ -52,16 +54,16 @@ fn stops(bench: &Bench, name: &str, is_compared: bool) -> Result<(), Failed> {
     let mut texts = database.prepare("SELECT name FROM counter WHERE kind = 'disagreements'")?;
     let texts: Result<Vec<String>, _> = texts.query_map([], |row| row.get(0))?.collect();
     if disagreed != 0 {
-        return Err(format!("the processor disagrees {disagreed} times: {:?}", texts?).into());
+        bail!("the processor disagrees {disagreed} times: {:?}", texts?);
     }
     if seen == 0 || is_compared && compared == 0 {
-        return Err(format!("{seen} stops, {compared} instructions compared").into());
+        bail!("{seen} stops, {compared} instructions compared");
     }
     Ok(())
 }
 
 /// Records a program of its own that checks itself, stepping its threads.
-fn record(bench: &Bench, program: &Path, arguments: &[&str], name: &str) -> Result<(), Failed> {
+fn record(bench: &Bench, program: &Path, arguments: &[&str], name: &str) -> Result<()> {
     let output = bench
         .record("bpf", 1_000, name)
         .arg(format!("--bounce=step:{STOPS}"))
@@ -75,10 +77,15 @@ fn record(bench: &Bench, program: &Path, arguments: &[&str], name: &str) -> Resu
     stops(bench, name, !arguments.contains(&"exec"))
 }
 
+pub(crate) const RESULTS: Test = test(
+    "results that steps show",
+    results,
+    &[as_root, gcc, cpu_clock],
+);
 /// Steps show results of each kind that no window knows: of system calls, atomic and serialising
 /// instructions, approximations, x87, vectors. None is wrong, and whatever is worked out of the
 /// same registers is the same.
-pub(crate) fn results(bench: &Bench) -> Result<Completion, Failed> {
+fn results(bench: &Bench) -> Result<()> {
     for (fixture, arguments) in [("bounced", &["6"][..]), ("stepped", &["6", "results"])] {
         let program = bench.compile(&format!("{fixture}.c"), fixture, &[])?;
         let checks = checks::of_image(&program)?;
@@ -92,31 +99,46 @@ pub(crate) fn results(bench: &Bench) -> Result<Completion, Failed> {
         // the registers of AVX-512.
         let unseen = &verdict.unseen;
         if unseen.len() * 2 > checks.len() {
-            return Err(format!("no step of {unseen:?}").into());
+            bail!("no step of {unseen:?}");
         }
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const STORM: Test = test(
+    "programs that are stepped are right, in a storm of signals",
+    storm,
+    &[as_root, gcc, cpu_clock],
+);
 /// A program whose threads work out numbers and get numbered signals works out the same numbers
 /// when it is stepped, and gets each signal once; a thread that blocks signals still does.
-pub(crate) fn storm(bench: &Bench) -> Result<Completion, Failed> {
+fn storm(bench: &Bench) -> Result<()> {
     let program = bench.compile("stepped.c", "stepped", &[])?;
     record(bench, &program, &["8", "storm"], "storm.db")?;
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const EXEC: Test = test(
+    "programs that are stepped are right, from exec to exec",
+    exec,
+    &[as_root, gcc, cpu_clock],
+);
 /// A program that becomes itself again and again is what it was.
-pub(crate) fn exec(bench: &Bench) -> Result<Completion, Failed> {
+fn exec(bench: &Bench) -> Result<()> {
     let program = bench.compile("stepped.c", "stepped", &[])?;
     record(bench, &program, &["8", "exec"], "exec.db")?;
-    Ok(Completion::Completed)
+    Ok(())
 }
 
+pub(crate) const KILLS: Test = test(
+    "collectors that are killed leave nobody stepped",
+    kills,
+    &[as_root, gcc, cpu_clock],
+);
 /// A collector that is killed leaves no thread stopped or traced, no process that steps, and the
 /// program as it was.
-pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
-    let kills = variable(KILLS).map_err(|error| format!("{error:#}"))?;
+fn kills(bench: &Bench) -> Result<()> {
+    let kills = variable(KILLS_VARIABLE)?;
     let kills = kills.unwrap_or(KILLED);
     let program = bench.compile("stepped.c", "stepped", &[])?;
     let mut target = Kept(Command::new(&program).args(["3600", "storm"]).spawn()?);
@@ -130,7 +152,7 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
                 .stderr(Stdio::piped())
                 .spawn()?,
         );
-        let said = collector.0.stderr.take().ok_or("no output")?;
+        let said = collector.0.stderr.take().context("no output")?;
         // The first line comes when sampling begins, the first stop half a second later. How much
         // later it is killed is to differ.
         let mut said = BufReader::new(said);
@@ -138,19 +160,19 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
         std::thread::sleep(Duration::from_millis(600 + 37 * (number % 17)));
         let steppers = children(collector.0.id())?;
         if steppers.is_empty() {
-            return Err("no process steps".into());
+            bail!("no process steps");
         }
         collector.0.kill()?;
         collector.0.wait()?;
         let end = Instant::now() + PATIENCE;
         while steppers.iter().any(|pid| is_there(*pid)) {
             if Instant::now() > end {
-                return Err("a process that steps is left".into());
+                bail!("a process that steps is left");
             }
             std::thread::yield_now();
         }
         if let Some(status) = target.0.try_wait()? {
-            return Err(format!("the program has ended, after {number} kills: {status}").into());
+            bail!("the program has ended, after {number} kills: {status}");
         }
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             let status = fs::read_to_string(task?.path().join("status"))?;
@@ -160,13 +182,13 @@ pub(crate) fn kills(bench: &Bench) -> Result<Completion, Failed> {
             };
             let runs = ["R", "S", "D"].iter().any(|state| is("State:", state));
             if !runs || !is("TracerPid:", "0") {
-                return Err(format!("after {number} kills: {status}").into());
+                bail!("after {number} kills: {status}");
             }
         }
     }
     println!("    {kills} collectors were killed");
     target.0.kill()?;
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// A process that steps, as a recording has it.
@@ -174,7 +196,7 @@ struct Stepper(Kept);
 
 impl Stepper {
     /// With the rights of this user, if it is not to be root.
-    fn start(bench: &Bench, uid: Option<u32>) -> Result<Self, Failed> {
+    fn start(bench: &Bench, uid: Option<u32>) -> Result<Self> {
         let mut command = Command::new(&bench.programs.vcpid);
         command
             .arg("__step")
@@ -188,7 +210,7 @@ impl Stepper {
 
     /// What it says of the only thread of a process: whether it was stopped, and the number of the
     /// reason if not.
-    fn ask(&mut self, pid: u32) -> Result<(bool, u8), Failed> {
+    fn ask(&mut self, pid: u32) -> Result<(bool, u8)> {
         let number = |mut number: u32| {
             let mut bytes = Vec::new();
             while number >= 0x80 {
@@ -200,7 +222,7 @@ impl Stepper {
         };
         let ask = [number(pid), number(pid)].concat();
         let (to, from) = (self.0.0.stdin.as_mut(), self.0.0.stdout.as_mut());
-        let (to, from) = (to.ok_or("no input")?, from.ok_or("no output")?);
+        let (to, from) = (to.context("no input")?, from.context("no output")?);
         to.write_all(&(ask.len() as u32).to_le_bytes())?;
         to.write_all(&ask)?;
         let mut len = [0; 4];
@@ -210,7 +232,7 @@ impl Stepper {
         match *answer.as_slice() {
             [0, ..] => Ok((true, 0)),
             [1, reason, ..] => Ok((false, reason)),
-            _ => Err("no answer".into()),
+            _ => bail!("no answer"),
         }
     }
 }
@@ -224,11 +246,15 @@ const WAITS: u8 = 4;
 /// A user without any rights.
 const NOBODY: u32 = 65_534;
 
+pub(crate) const REFUSALS: Test = test(
+    "threads that are not stepped",
+    refusals,
+    &[as_root, gcc, cpu_clock],
+);
 /// Left alone are: who asks, threads that wait, that others trace, that the user may not trace,
 /// that have ended. Who has asked for all that can still have a thread stopped.
-pub(crate) fn refusals(bench: &Bench) -> Result<Completion, Failed> {
-    let start =
-        |arguments: &[&str]| Ok::<_, Failed>(Kept(Command::new("sh").args(arguments).spawn()?));
+fn refusals(bench: &Bench) -> Result<()> {
+    let start = |arguments: &[&str]| anyhow::Ok(Kept(Command::new("sh").args(arguments).spawn()?));
     let busy = start(&["-c", "while :; do :; done"])?;
     let traced = start(&["-c", "while :; do :; done"])?;
     let waiting = start(&["-c", "kill -STOP $$"])?;
@@ -247,23 +273,23 @@ pub(crate) fn refusals(bench: &Bench) -> Result<Completion, Failed> {
     ] {
         let answer = stepper.ask(pid)?;
         if answer != (false, reason) {
-            return Err(format!("{answer:?} for reason {reason}").into());
+            bail!("{answer:?} for reason {reason}");
         }
     }
     let answer = Stepper::start(bench, Some(NOBODY))?.ask(busy.0.id())?;
     if answer != (false, NOT_ALLOWED) {
-        return Err(format!("nobody was told {answer:?}").into());
+        bail!("nobody was told {answer:?}");
     }
     // Where processors are few it may have none for a while.
     let mut answers = (0..100).map(|_| stepper.ask(busy.0.id()));
     if !answers.any(|answer| matches!(answer, Ok((true, _)))) {
-        return Err("a thread that runs was never stopped".into());
+        bail!("a thread that runs was never stopped");
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// The processes that a process has started.
-fn children(pid: u32) -> Result<Vec<u32>, Failed> {
+fn children(pid: u32) -> Result<Vec<u32>> {
     let mut children = Vec::new();
     for process in fs::read_dir("/proc")? {
         let name = process?.file_name();

@@ -1,9 +1,11 @@
 //! Loads of every kind.
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
 use rusqlite::Connection;
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, counter, percent, samples, seconds};
+use crate::bench::{Bench, Test, counter, percent, samples, seconds};
 use crate::checks::{self, Place, Verdict};
 
 /// Samples of the ordinary run.
@@ -11,9 +13,14 @@ const SAMPLES: u32 = 40_000;
 /// Loads that must be known after the first second, in percent of those that windows reached.
 const KNOWN: f64 = 95.0;
 
+pub(crate) const LOADS: Test = test(
+    "loads of every kind have their true values",
+    loads,
+    &[as_root, gcc],
+);
 /// Every value of the checking instructions and every return of the checking functions is the one
 /// that follows if all loads were right; and nearly all loads are had.
-pub(crate) fn loads(bench: &Bench) -> Result<Completion, Failed> {
+fn loads(bench: &Bench) -> Result<()> {
     let program = bench.compile("loads.c", "loads", &[])?;
     // Two threads.
     let time = seconds(samples(SAMPLES)? / 2);
@@ -25,19 +32,19 @@ pub(crate) fn loads(bench: &Bench) -> Result<Completion, Failed> {
     let taken = counter(&database, "run", "samples")?;
     verdict.settle(&format!("loads, {taken} samples"), f64::from(SAMPLES) / 4.0)?;
     if !verdict.unseen.is_empty() {
-        return Err(format!("without any value: {}", verdict.unseen.join(", ")).into());
+        bail!("without any value: {}", verdict.unseen.join(", "));
     }
     let (captured, reached) = after_first_second(&database)?;
     let known = percent(captured, reached);
     println!("    after the first second {captured} of {reached} loads captured: {known:.1} %");
     if known < KNOWN {
-        return Err(format!("{known:.1} % of the loads captured").into());
+        bail!("{known:.1} % of the loads captured");
     }
-    Ok(Completion::Completed)
+    Ok(())
 }
 
 /// Loads captured and loads reached in all flushes but what covers the first second.
-fn after_first_second(database: &Connection) -> Result<(i64, i64), Failed> {
+fn after_first_second(database: &Connection) -> Result<(i64, i64)> {
     let sum = |name: &str| {
         let sql = "SELECT coalesce(sum(value), 0) FROM counter JOIN flush ON flush.id = counter.flush \
                    JOIN epoch ON epoch.id = flush.epoch \

@@ -1,8 +1,10 @@
 //! Values that live in vector registers across windows.
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, bail};
+use vcpi_tests::harness::test;
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::bench::{Bench, counter, samples, seconds, succeeded};
+use crate::bench::{Bench, Test, counter, cpu_clock, samples, seconds, succeeded};
 use crate::checks::{self, Place, Verdict};
 
 /// Samples of the ordinary run, at so many a second: each of which may bring its registers.
@@ -14,13 +16,18 @@ const KNOWN: f64 = 85.0;
 /// Parts of a second are given in those of the usual rate.
 const USUAL: u32 = crate::bench::RATE / RATE;
 
+pub(crate) const ACROSS_WINDOWS: Test = test(
+    "values that live in vector registers",
+    across_windows,
+    &[as_root, gcc, cpu_clock],
+);
 /// With second records, all values that live in vector registers and on the stack of x87 are known
 /// and right; without, none is.
-pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
+fn across_windows(bench: &Bench) -> Result<()> {
     let program = bench.compile("vectors.c", "vectors", &[])?;
     let checks = checks::of_image(&program)?;
     let time = seconds(samples(SAMPLES)? * USUAL);
-    let judged = |how: &str| -> Result<(Verdict, [i64; 4]), Failed> {
+    let judged = |how: &str| -> Result<(Verdict, [i64; 4])> {
         let name = format!("vectors-{how}.db");
         let output = bench
             .record("bpf", RATE, &name)
@@ -50,18 +57,18 @@ pub(crate) fn across_windows(bench: &Bench) -> Result<Completion, Failed> {
     with.settle("with vector registers", f64::from(SAMPLES) / 10.0)?;
     println!("    {awaited} awaited, {brought} brought, {windows} windows, {missing} missing");
     if none != [0; 4] {
-        return Err(format!("without them {none:?} were counted").into());
+        bail!("without them {none:?} were counted");
     }
     for (name, known) in &with.known {
         let percent = 100.0 * known;
         println!("    {name}: {percent:.1} % known");
         if percent < KNOWN {
-            return Err(format!("{name}: {percent:.1} % known").into());
+            bail!("{name}: {percent:.1} % known");
         }
     }
     // Most second records come before their sample is looked at.
     if windows < awaited * 3 / 4 {
-        return Err(format!("{windows} windows of {awaited}").into());
+        bail!("{windows} windows of {awaited}");
     }
-    Ok(Completion::Completed)
+    Ok(())
 }

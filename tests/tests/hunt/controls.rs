@@ -2,11 +2,14 @@
 
 use anyhow::{Context as _, Result, ensure};
 use rusqlite::Connection;
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::gcc;
+use vcpi_tests::rows::Rows;
 
 use crate::kinds::{KINDS, Kind};
-use crate::program::{Machine, Source, generate};
+use crate::program::{Source, generate};
 use crate::run::{Range, read_traces};
-use vcpi_tests::rows::Rows;
+use crate::{Live, Request, machine};
 
 /// The kind and the seed that are recorded.
 const SEED: u64 = 1;
@@ -16,8 +19,10 @@ fn kind(name: &str) -> Result<&'static Kind> {
     kind.with_context(|| format!("no kind {name}"))
 }
 
-/// One value of a database is changed: there is one finding more than before.
-pub(crate) fn planted(range: &Range) -> Result<()> {
+pub(crate) const PLANTED: Live = test("a changed value is found", planted, &[gcc]);
+/// One value of a database is changed: there is one finding more than before. Else the hunt would
+/// show nothing.
+fn planted(range: &Range, _: &Request) -> Result<()> {
     let kind = kind("threads")?;
     let outcome = range.run(kind, SEED, true)?;
     let folder = outcome.kept.context("the folder of the program")?;
@@ -49,12 +54,15 @@ pub(crate) fn planted(range: &Range) -> Result<()> {
     std::fs::remove_dir_all(&folder).context("removing the program")
 }
 
-/// A seed gives the same text each time, and each seed another one.
-pub(crate) fn repeated(machine: &Machine) -> Result<()> {
+pub(crate) const REPEATED: Test = test("a seed gives one program", repeated, &[]);
+/// A seed gives the same text each time, and each seed another one. Else a finding could not be
+/// repeated.
+fn repeated() -> Result<()> {
+    let machine = machine()?;
     let text = |kind: &Kind, seed| {
         let source = match kind.related {
             true => Source::of_relations(seed),
-            false => generate(kind, seed, machine),
+            false => generate(kind, seed, &machine),
         };
         (source.c, source.assembly, source.options)
     };

@@ -20,6 +20,9 @@ mod checks;
 mod codes;
 mod compiled;
 mod controls;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+#[expect(dead_code, reason = "programs take a part of them")]
+mod edges;
 #[path = "../isa/features.rs"]
 mod features;
 mod hazards;
@@ -39,7 +42,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use vcpi_tests::harness::{Test, one_at_a_time, test, trial};
+use vcpi_tests::needs::{Missing, gcc};
 use vcpi_tests::programs::Programs;
 use vcpi_tests::variable;
 
@@ -72,52 +76,32 @@ impl Request {
     }
 }
 
+/// A test of what engines record.
+type Live = Test<fn(&Range, &Request) -> Result<()>>;
+
 fn main() -> Result<ExitCode> {
-    let arguments = Arguments::from_args();
     let request = Request {
         seconds: variable("VCPI_HUNT_SECONDS")?.unwrap_or(SECONDS),
         programs: variable("VCPI_HUNT_PROGRAMS")?.unwrap_or(u64::MAX),
         seed: variable("VCPI_HUNT_SEED")?.unwrap_or(1),
         kind: variable("VCPI_HUNT_KIND")?.unwrap_or_default(),
     };
-    let failed = |error: anyhow::Error| Failed::from(format!("{error:#}"));
-    let live = |name: &str, test: fn(&Range, &Request) -> Result<()>| {
+    let live = |test: Live| {
         let request = request.clone();
-        Trial::ignorable_test(name, move || {
-            if Command::new("gcc").arg("--version").output().is_err() {
-                return Ok(Completion::ignored_with("needs gcc"));
-            }
-            let range = range().map_err(failed)?;
-            if range.engines.is_empty() {
-                return Ok(Completion::ignored_with(
-                    "needs an engine that records here",
-                ));
-            }
-            test(&range, &request).map_err(failed)?;
-            Ok(Completion::Completed)
+        trial(test.sentence, test.needs.iter().copied(), move || {
+            (test.run)(&range()?, &request)
         })
     };
-    // Whatever a database says of a marked instruction is among what that instruction can result
-    // in.
-    let hunt = live("no value in a database is impossible", hunt);
-    // Else the first test would show nothing.
-    let planted = live("a changed value is found", |range, _| {
-        controls::planted(range)
-    });
-    // Else a finding could not be repeated.
-    let repeated = Trial::test("a seed gives one program", move || {
-        let machine = machine().map_err(failed)?;
-        controls::repeated(&machine).map_err(failed)
-    });
-    let trials = if request.is_whole() {
-        vec![repeated, planted, hunt]
+    let tests = if request.is_whole() {
+        vec![
+            controls::REPEATED.trial(),
+            live(controls::PLANTED),
+            live(HUNT),
+        ]
     } else {
-        vec![hunt]
+        vec![live(HUNT)]
     };
-    let mut arguments = arguments;
-    // One at a time: their programs would take processor time from each other.
-    arguments.test_threads.get_or_insert(1);
-    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+    Ok(libtest_mimic::run(&one_at_a_time(), tests).exit_code())
 }
 
 /// The engines that are asked for, else those that work here.
@@ -156,9 +140,13 @@ fn machine() -> Result<Machine> {
 
 fn range() -> Result<Range> {
     let programs = Programs::find()?;
+    let engines = engines(&programs)?;
+    if engines.is_empty() {
+        bail!(Missing::new("needs an engine that records here"));
+    }
     Ok(Range {
         machine: machine()?,
-        engines: engines(&programs)?,
+        engines,
         programs,
         seconds: variable("VCPI_HUNT_EACH")?.unwrap_or(run::SECONDS),
         lock: variable("VCPI_HUNT_LOCK")?,
@@ -173,6 +161,8 @@ struct Sum {
     verdict: Verdict,
 }
 
+const HUNT: Live = test("no value in a database is impossible", hunt, &[gcc]);
+/// Whatever a database says of a marked instruction is among what that instruction can result in.
 /// Runs programs until the time is over; fails where there is a finding, or a program failed.
 fn hunt(range: &Range, request: &Request) -> Result<()> {
     let kinds: Vec<&Kind> = KINDS

@@ -8,6 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::block::Block;
 use crate::codes::Codes;
 use crate::compiled;
+use crate::edges;
 use crate::kinds::Kind;
 use crate::relations;
 use crate::steps;
@@ -46,6 +47,18 @@ pub(crate) struct Machine {
     /// AVX-512 with bytes and words, and what came before it.
     pub(crate) wide: bool,
     pub(crate) segments: bool,
+}
+
+/// Words at which instructions change their minds, some of them two numbers of single precision.
+fn edges() -> impl Iterator<Item = u64> {
+    let singles = edges::SINGLES.map(u64::from);
+    let others = singles.iter().cycle().skip(1);
+    let pairs = singles.into_iter().zip(others.copied());
+    let pairs = pairs
+        .map(|(one, other)| one | other << 32)
+        .collect::<Vec<_>>();
+    let words = edges::INTEGERS.into_iter().chain(edges::DOUBLES);
+    words.chain(pairs)
 }
 
 /// The program of a seed.
@@ -102,15 +115,19 @@ pub(crate) fn generate(kind: &Kind, seed: u64, machine: &Machine) -> Source {
     if native {
         options.push("-march=native");
     }
+    let edges: Vec<String> = edges().map(|word| format!("{word:#x}")).collect();
     let c = format!(
         "#include <string.h>\n#include \"hunt.h\"\n\n{functions}\n\
          const struct block blocks[] = {{\n{table}}};\n\
          const unsigned block_count = {blocks}, input_count = {inputs}, thread_count = {threads};\n\
          const unsigned processes = {processes}, view_kind = {view_kind}, timer_rate = {timer};\n\
          const unsigned float_modes = {float_modes}, code_kind = {code_kind};\n\
-         const uint64_t program_seed = {seed:#x};\n",
+         const uint64_t program_seed = {seed:#x};\n\
+         const uint64_t edges[] = {{{edges}}};\nconst unsigned edge_count = {edge_count};\n",
         processes = kind.processes,
         float_modes = u32::from(kind.float_modes),
+        edges = edges.join(", "),
+        edge_count = edges.len(),
     );
     let assembly = format!(
         "\t.intel_syntax noprefix\n\t.section hunt_text,\"ax\",@progbits\n{text}\

@@ -173,14 +173,11 @@ fn related_verdict(engine: &str, database: &Path, program: &Path) -> Result<Verd
     if engine == NONE {
         return Ok(Verdict::default());
     }
-    let failed = |failed: libtest_mimic::Failed| {
-        anyhow::anyhow!("{}", failed.message().unwrap_or("no reason given"))
-    };
     let rows = Rows::of(database)?;
     let database = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let checks = checks::of_image(program).map_err(failed)?;
+    let checks = checks::of_image(program)?;
     let mut found = checks::Verdict::default();
-    checks::judge(&database, checks::Place::File(program), &checks, &mut found).map_err(failed)?;
+    checks::judge(&database, checks::Place::File(program), &checks, &mut found)?;
     Ok(Verdict {
         values: found.values,
         reached: found.passed.0,

@@ -13,6 +13,8 @@
 
 mod address;
 mod compare;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+mod edges;
 mod events;
 mod features;
 mod generate;
@@ -29,9 +31,10 @@ mod x87;
 
 use anyhow::{Context as _, Result, ensure};
 use iced_x86::Code;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use vcpi_tests::harness::{Test, test, trial};
 use vcpi_tests::variable;
 
 use crate::compare::judge;
@@ -70,16 +73,20 @@ fn main() -> Result<()> {
         seed: variable("VCPI_ISA_SEED")?.unwrap_or(1),
         code: variable("VCPI_ISA_CODE")?.unwrap_or_default(),
     };
-    let trial = Trial::test("instructions_as_the_processor", move || {
-        let report = fuzz(&request).map_err(|error| format!("{error:#}"))?;
-        println!("{report}");
-        if report.differences.is_empty() {
-            Ok(())
-        } else {
-            Err(Failed::from(report.differences.join("\n")))
-        }
+    let test = trial(INSTRUCTIONS.sentence, [], move || {
+        (INSTRUCTIONS.run)(&request)
     });
-    libtest_mimic::run(&arguments, vec![trial]).exit()
+    libtest_mimic::run(&arguments, vec![test]).exit()
+}
+
+const INSTRUCTIONS: Test<fn(&Request) -> Result<()>> =
+    test("instructions_as_the_processor", as_the_processor, &[]);
+/// Whatever the interpreter calls known is what the processor computed.
+fn as_the_processor(request: &Request) -> Result<()> {
+    let report = fuzz(request)?;
+    println!("{report}");
+    ensure!(report.differences.is_empty(), report.differences.join("\n"));
+    Ok(())
 }
 
 /// The instructions of the coverage table that can be run, and on this processor.

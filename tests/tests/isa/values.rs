@@ -3,6 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _};
 
+use crate::edges;
+
 /// What the lanes of a block of bytes are taken from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
@@ -94,7 +96,7 @@ fn lanes(bytes: &mut [u8; BLOCK], width: usize, mut value: impl FnMut() -> u64) 
 /// 0, 1, -1, the limits of each width, powers of two and their neighbours.
 pub(crate) fn limit(rng: &mut SmallRng) -> u64 {
     let power = 1u64 << rng.random_range(0..64);
-    match rng.random_range(0..8) {
+    match rng.random_range(0..9) {
         0 => 0,
         1 => 1,
         2 => u64::MAX,
@@ -102,16 +104,8 @@ pub(crate) fn limit(rng: &mut SmallRng) -> u64 {
         4 => power.wrapping_sub(1),
         5 => power.wrapping_add(1),
         6 => power.wrapping_neg(),
-        _ => [
-            0x7f,
-            0x80,
-            0x8080_8080_8080_8080,
-            0x7f7f_7f7f_7f7f_7f7f,
-            0x7fff_7fff_7fff_7fff,
-            0x8000_8000_8000_8000,
-            0x7fff_ffff_7fff_ffff,
-            0x8000_0000_8000_0000,
-        ][rng.random_range(0..8)],
+        7 => edges::INTEGERS[rng.random_range(0..edges::INTEGERS.len())],
+        _ => edges::LANES[rng.random_range(0..edges::LANES.len())],
     }
 }
 
@@ -127,26 +121,8 @@ pub(crate) fn integer(rng: &mut SmallRng) -> u64 {
 }
 
 fn single(rng: &mut SmallRng) -> u32 {
-    let special = [
-        0.0,
-        1.0,
-        0.5,
-        1.5,
-        f32::INFINITY,
-        f32::NAN,
-        f32::MAX,
-        f32::MIN_POSITIVE,
-        f32::EPSILON,
-        2_147_483_648.0,
-        2_147_483_520.0,
-        9_223_372_036_854_775_808.0,
-        4_294_967_296.0,
-        f32::from_bits(1),
-        f32::from_bits(0x007f_ffff),
-        f32::from_bits(0x7f80_0001),
-    ];
     let bits = match rng.random_range(0..8) {
-        0..=2 => special[rng.random_range(0..special.len())].to_bits(),
+        0..=2 => edges::SINGLES[rng.random_range(0..edges::SINGLES.len())],
         3 => (rng.random_range(-300..300i16) as f32 / 2.0).to_bits(),
         4 => (rng.random::<i32>() as f32).to_bits(),
         // Of like size: sums that cancel, quotients near one.
@@ -158,27 +134,8 @@ fn single(rng: &mut SmallRng) -> u32 {
 }
 
 fn double(rng: &mut SmallRng) -> u64 {
-    let special = [
-        0.0,
-        1.0,
-        0.5,
-        1.5,
-        f64::INFINITY,
-        f64::NAN,
-        f64::MAX,
-        f64::MIN_POSITIVE,
-        f64::EPSILON,
-        2_147_483_648.0,
-        2_147_483_647.5,
-        9_223_372_036_854_775_808.0,
-        f64::from(f32::MAX),
-        f64::from(f32::MIN_POSITIVE),
-        f64::from_bits(1),
-        f64::from_bits(0x000f_ffff_ffff_ffff),
-        f64::from_bits(0x7ff0_0000_0000_0001),
-    ];
     let bits = match rng.random_range(0..8) {
-        0..=2 => special[rng.random_range(0..special.len())].to_bits(),
+        0..=2 => edges::DOUBLES[rng.random_range(0..edges::DOUBLES.len())],
         3 => (f64::from(rng.random_range(-300..300i16)) / 2.0).to_bits(),
         4 => (rng.random::<i64>() as f64).to_bits(),
         5 => 0x3ff0_0000_0000_0000 | rng.random::<u64>() & 0x001f_ffff_ffff_ffff,
@@ -189,11 +146,8 @@ fn double(rng: &mut SmallRng) -> u64 {
 }
 
 fn half(rng: &mut SmallRng) -> u16 {
-    let special = [
-        0, 0x3c00, 0x7c00, 0x7e00, 0x7c01, 0x7bff, 0x0400, 0x0001, 0x03ff,
-    ];
     let bits = match rng.random_range(0..3) {
-        0 => special[rng.random_range(0..special.len())],
+        0 => edges::HALVES[rng.random_range(0..edges::HALVES.len())],
         _ => rng.random::<u16>(),
     };
     bits ^ u16::from(rng.random::<bool>()) << 15

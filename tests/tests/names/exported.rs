@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::Bench;
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
 
 /// A program that spends its time in a function that it calls, and in one that is inlined there.
 const SOURCE: &str = "
@@ -33,7 +33,7 @@ int main(void) {
 
 /// Samples of each function as `go tool pprof` adds them up: inlined ones count where they are
 /// inlined, unless asked for apart.
-fn by_pprof(bench: &Bench, words: &[&str]) -> Result<String, Failed> {
+fn by_pprof(bench: &Bench, words: &[&str]) -> Result<String> {
     let output = Command::new("go")
         .args(["tool", "pprof", "-sample_index=samples"])
         .args(["-nodefraction=0", "-nodecount=1000000"])
@@ -42,8 +42,8 @@ fn by_pprof(bench: &Bench, words: &[&str]) -> Result<String, Failed> {
         .env("PPROF_TMPDIR", bench.folder.path())
         .env("HOME", bench.folder.path())
         .output()
-        .map_err(|error| format!("go: {error}; `cargo xtask setup` installs it"))?;
-    ensure(output.status.success(), || text(&output))?;
+        .context("go, which `cargo xtask setup` installs")?;
+    ensure!(output.status.success(), text(&output));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -52,23 +52,27 @@ fn plain(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+pub(crate) const TOTALS: Test = test(
+    "an export has the totals, callers and inlined functions of a recording",
+    totals,
+    &[as_root, gcc],
+);
 /// The samples of each function in an export are those of `vcpi top`, callers stand behind what
 /// they call, and an inlined function has its line.
-pub(crate) fn totals() -> TestResult {
+fn totals() -> Result<()> {
     let bench = Bench::new()?;
     let program = bench.compile("spinning", SOURCE)?;
     let output = bench.record(&["-q", "--"]).arg(&program).output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let output = Command::new(&bench.programs.vcpi)
         .args(["export", "pprof", "-i"])
         .arg(bench.path("db"))
         .arg("-o")
         .arg(bench.path("profile"))
         .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
 
-    let report = bench.programs.report(&bench.path("db"), &["top"]);
-    let report = report.map_err(|error| format!("{error:#}"))?;
+    let report = bench.programs.report(&bench.path("db"), &["top"])?;
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     for row in report.as_array().into_iter().flatten() {
         let name = plain(row["key"].as_str().unwrap_or_default());
@@ -86,18 +90,16 @@ pub(crate) fn totals() -> TestResult {
             *found.entry(name.join(" ")).or_default() += flat;
         }
     }
-    ensure(found == expected, || {
-        format!("{found:?}\nnot {expected:?}\n{top}")
-    })?;
-    ensure(found.get("spun").is_some_and(|spun| *spun > 100), || top)?;
+    ensure!(found == expected, "{found:?}\nnot {expected:?}\n{top}");
+    ensure!(found.get("spun").is_some_and(|spun| *spun > 100), "{top}");
     let raw = by_pprof(&bench, &["-raw"])?;
-    ensure(
+    ensure!(
         raw.contains("mixed") && raw.contains("spinning.c:3"),
-        || raw,
-    )?;
+        "{raw}"
+    );
     let traces = by_pprof(&bench, &["-traces", "-noinlines"])?;
     let traces = plain(&traces);
-    ensure(traces.contains("spun outer"), || traces)?;
+    ensure!(traces.contains("spun outer"), "{traces}");
 
     // The same again as JSON whose weights add up.
     let output = Command::new(&bench.programs.vcpi)
@@ -107,6 +109,6 @@ pub(crate) fn totals() -> TestResult {
     let file: Value = serde_json::from_slice(&output.stdout)?;
     let sum: u64 = expected.values().sum();
     let end = &file["profiles"][1]["endValue"];
-    ensure(*end == sum, || format!("{end}, not {sum}"))?;
-    done()
+    ensure!(*end == sum, "{end}, not {sum}");
+    Ok(())
 }

@@ -3,22 +3,23 @@
 use std::fs;
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::Bench;
-use crate::common::{ensure, text};
 use crate::named::{has, listed, printed, record, share, spinner};
-use crate::{TestResult, done};
 
 /// Fails unless the listing of a function has instructions.
-fn has_code(bench: &Bench, name: &str) -> Result<(), Failed> {
+fn has_code(bench: &Bench, name: &str) -> Result<()> {
     let rows = listed(bench, name)?;
     let known = rows.iter().filter(|row| row["text"].is_string()).count();
-    ensure(known >= 3, || format!("{name}: {known} of {}", rows.len()))
+    ensure!(known >= 3, "{name}: {known} of {}", rows.len());
+    Ok(())
 }
 
 /// Compiles a program with options of its own.
-fn compile(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<(), Failed> {
+fn compile(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<()> {
     let code = bench.path(&format!("{name}.c"));
     fs::write(&code, source)?;
     let output = Command::new("gcc")
@@ -27,10 +28,16 @@ fn compile(bench: &Bench, name: &str, source: &str, options: &[&str]) -> Result<
         .arg(&code)
         .args(options)
         .output()?;
-    ensure(output.status.success(), || text(&output))
+    ensure!(output.status.success(), text(&output));
+    Ok(())
 }
 
-pub(crate) fn gone() -> TestResult {
+pub(crate) const GONE: Test = test(
+    "a program that was deleted or replaced while it runs keeps its names",
+    gone,
+    &[as_root, gcc],
+);
+fn gone() -> Result<()> {
     for (name, script) in [
         ("deleted_one", "./p 9000 & sleep 0.2; rm p; wait"),
         (
@@ -48,10 +55,15 @@ pub(crate) fn gone() -> TestResult {
         has(&bench, name, 80.0)?;
         has_code(&bench, name)?;
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn overwritten() -> TestResult {
+pub(crate) const OVERWRITTEN: Test = test(
+    "two programs in one inode, one after the other, keep their names",
+    overwritten,
+    &[as_root, gcc],
+);
+fn overwritten() -> Result<()> {
     for options in [&["-Wl,--build-id=sha1"][..], &["-Wl,--build-id=none"]] {
         let bench = Bench::new()?;
         compile(&bench, "one", &spinner("ran_first", 3), options)?;
@@ -69,10 +81,15 @@ pub(crate) fn overwritten() -> TestResult {
         has_code(&bench, "ran_first")?;
         has_code(&bench, "ran_then")?;
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn in_memory() -> TestResult {
+pub(crate) const IN_MEMORY: Test = test(
+    "a program run from memory has names, and no note",
+    in_memory,
+    &[as_root, gcc],
+);
+fn in_memory() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile("p", &spinner("in_a_memfd", 3))?;
     bench.compile(
@@ -86,11 +103,16 @@ pub(crate) fn in_memory() -> TestResult {
     has(&bench, "in_a_memfd", 80.0)?;
     has_code(&bench, "in_a_memfd")?;
     let shown = printed(&bench, &["top"])?;
-    ensure(!shown.contains("shown as addresses"), || shown)?;
-    done()
+    ensure!(!shown.contains("shown as addresses"), "{shown}");
+    Ok(())
 }
 
-pub(crate) fn by_content() -> TestResult {
+pub(crate) const BY_CONTENT: Test = test(
+    "without a build id a program is known by its content, wherever it lies",
+    by_content,
+    &[as_root, gcc],
+);
+fn by_content() -> Result<()> {
     let bench = Bench::new()?;
     compile(
         &bench,
@@ -104,7 +126,7 @@ pub(crate) fn by_content() -> TestResult {
         "SELECT count(DISTINCT identity) * 100 + count(*) FROM image
          WHERE path LIKE '%/p' AND identity LIKE 'content:%'",
     )?;
-    ensure(ids == 102, || format!("{ids}"))?;
+    ensure!(ids == 102, "{ids}");
     // Another program at its path is not taken for it.
     compile(
         &bench,
@@ -113,11 +135,16 @@ pub(crate) fn by_content() -> TestResult {
         &["-Wl,--build-id=none"],
     )?;
     let shown = printed(&bench, &["top"])?;
-    ensure(!shown.contains("another_one"), || shown)?;
-    done()
+    ensure!(!shown.contains("another_one"), "{shown}");
+    Ok(())
 }
 
-pub(crate) fn large() -> TestResult {
+pub(crate) const LARGE: Test = test(
+    "a program of more than a gigabyte has names",
+    large,
+    &[as_root, gcc],
+);
+fn large() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile("p", &spinner("in_large_file", 3))?;
     // A hole: the file is long, and takes no room.
@@ -127,7 +154,7 @@ pub(crate) fn large() -> TestResult {
     record(&bench, "./p 6000")?;
     has(&bench, "in_large_file", 80.0)?;
     has_code(&bench, "in_large_file")?;
-    done()
+    Ok(())
 }
 
 /// A program that moves the page of a function to memory, and changes it there if `changes`.
@@ -147,7 +174,12 @@ fn mover(changes: bool) -> String {
     )
 }
 
-pub(crate) fn moved() -> TestResult {
+pub(crate) const MOVED: Test = test(
+    "text that was moved to memory keeps its names, and changed text does not",
+    moved,
+    &[as_root, gcc],
+);
+fn moved() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile("p", &mover(false))?;
     record(&bench, "./p")?;
@@ -156,8 +188,6 @@ pub(crate) fn moved() -> TestResult {
     bench.compile("p", &mover(true))?;
     record(&bench, "./p")?;
     let found = share(&bench, "moved_one")?;
-    ensure(found < 20.0, || {
-        format!("changed text has a name: {found} %")
-    })?;
-    done()
+    ensure!(found < 20.0, "changed text has a name: {found} %");
+    Ok(())
 }

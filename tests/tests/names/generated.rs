@@ -1,9 +1,11 @@
 //! Code that is made at run time.
 
+use anyhow::{Result, ensure};
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::{as_root, gcc};
+
 use crate::bench::Bench;
-use crate::common::ensure;
 use crate::named::{has, listed, record, share};
-use crate::{TestResult, done};
 
 /// A program that makes three functions, and later the fourth where the first lay; `map` says how
 /// the file that names them comes about.
@@ -27,7 +29,12 @@ fn maker(map: &str) -> String {
     )
 }
 
-pub(crate) fn generations() -> TestResult {
+pub(crate) const GENERATIONS: Test = test(
+    "code made at run time has the names of its moment, and is listed",
+    generations,
+    &[as_root, gcc],
+);
+fn generations() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile("p", &maker("FILE *f = fopen(n, \"w\");"))?;
     record(&bench, "./p")?;
@@ -39,12 +46,17 @@ pub(crate) fn generations() -> TestResult {
     for (name, added) in [("early_one", "add rdi,1"), ("late_one", "add rdi,5")] {
         let rows = listed(&bench, name)?;
         let found = rows.iter().any(|row| row["text"] == added);
-        ensure(found, || format!("{name}: {rows:?}"))?;
+        ensure!(found, "{name}: {rows:?}");
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn not_theirs() -> TestResult {
+pub(crate) const NOT_THEIRS: Test = test(
+    "a map of another's, or behind a link, names nothing",
+    not_theirs,
+    &[as_root, gcc],
+);
+fn not_theirs() -> Result<()> {
     for map in [
         "FILE *f = fopen(o, \"w\"); symlink(o, n);",
         "FILE *f = fopen(o, \"w\"); link(o, n);",
@@ -55,11 +67,11 @@ pub(crate) fn not_theirs() -> TestResult {
         record(&bench, "./p")?;
         for name in ["early_one", "late_one"] {
             let found = share(&bench, name)?;
-            ensure(found == 0.0, || format!("{map}: {name} has {found} %"))?;
+            ensure!(found == 0.0, "{map}: {name} has {found} %");
         }
         has(&bench, "[anon]", 60.0)?;
     }
-    done()
+    Ok(())
 }
 
 /// A program as [`maker`] has it, which tells of its functions in a jitdump.
@@ -111,7 +123,12 @@ int main(void) {
 }
 "#;
 
-pub(crate) fn dumped() -> TestResult {
+pub(crate) const DUMPED: Test = test(
+    "code has the names and times that a jitdump tells",
+    dumped,
+    &[as_root, gcc],
+);
+fn dumped() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile("p", DUMPER)?;
     record(&bench, "./p")?;
@@ -122,7 +139,7 @@ pub(crate) fn dumped() -> TestResult {
     for (name, added) in [("dumped_early", "add rdi,1"), ("dumped_late", "add rdi,5")] {
         let rows = listed(&bench, name)?;
         let found = rows.iter().any(|row| row["text"] == added);
-        ensure(found, || format!("{name}: {rows:?}"))?;
+        ensure!(found, "{name}: {rows:?}");
     }
-    done()
+    Ok(())
 }

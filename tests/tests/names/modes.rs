@@ -2,12 +2,19 @@
 
 use std::process::Command;
 
-use crate::bench::Bench;
-use crate::common::{ensure, text};
-use crate::named::{has, listed, record};
-use crate::{TestResult, done};
+use anyhow::{Result, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{as_root, gcc};
 
-pub(crate) fn vdso() -> TestResult {
+use crate::bench::Bench;
+use crate::named::{has, listed, record};
+
+pub(crate) const VDSO: Test = test(
+    "the time functions of the vdso have names",
+    vdso,
+    &[as_root, gcc],
+);
+fn vdso() -> Result<()> {
     let bench = Bench::new()?;
     bench.compile(
         "p",
@@ -20,8 +27,8 @@ pub(crate) fn vdso() -> TestResult {
         "SELECT count(*) FROM image WHERE kind = 'vdso' AND build_id = identity
          AND length(build_id) >= 16",
     )?;
-    ensure(known == 1, || format!("{known} vdsos with a build id"))?;
-    done()
+    ensure!(known == 1, "{known} vdsos with a build id");
+    Ok(())
 }
 
 /// A 64-bit program that goes to 32-bit code and back.
@@ -49,7 +56,12 @@ void _start(void) { unsigned r = 1; for (int i = 0; i < 9000; i++) r = of_32_bit
  __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(r == 42)); __builtin_unreachable(); }
 ";
 
-pub(crate) fn of_32_bits() -> TestResult {
+pub(crate) const OF_32_BITS: Test = test(
+    "32-bit code is named and listed as such, in processes of both kinds",
+    of_32_bits,
+    &[as_root, gcc],
+);
+fn of_32_bits() -> Result<()> {
     let bench = Bench::new()?;
     std::fs::write(bench.path("both.c"), BOTH)?;
     record(
@@ -61,22 +73,20 @@ pub(crate) fn of_32_bits() -> TestResult {
     has(&bench, "narrow", 60.0)?;
     let rows = listed(&bench, "narrow")?;
     let texts: Vec<&str> = rows.iter().filter_map(|row| row["text"].as_str()).collect();
-    ensure(texts.contains(&"inc eax"), || format!("{texts:?}"))?;
+    ensure!(texts.contains(&"inc eax"), "{texts:?}");
     std::fs::write(bench.path("whole.c"), WHOLE)?;
     let built = Command::new("gcc")
         .args(["-m32", "-O1", "-static", "-nostdlib", "-fno-pie", "-no-pie"])
         .args(["-ffreestanding", "-fcf-protection=none", "-o"])
         .args([bench.path("whole"), bench.path("whole.c")])
         .output()?;
-    ensure(built.status.success(), || text(&built))?;
+    ensure!(built.status.success(), text(&built));
     std::fs::remove_file(bench.path("db"))?;
     record(&bench, "./whole")?;
     has(&bench, "of_32_bits", 80.0)?;
     let rows = listed(&bench, "of_32_bits")?;
     let texts: Vec<&str> = rows.iter().filter_map(|row| row["text"].as_str()).collect();
     let plain = texts.iter().any(|text| text.starts_with("inc e"));
-    ensure(plain && texts.contains(&"mov eax,[esp+4]"), || {
-        format!("{texts:?}")
-    })?;
-    done()
+    ensure!(plain && texts.contains(&"mov eax,[esp+4]"), "{texts:?}");
+    Ok(())
 }

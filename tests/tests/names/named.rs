@@ -2,44 +2,43 @@
 
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::text;
 
 use crate::bench::Bench;
-use crate::common::{ensure, text};
 
 /// Records what a shell does in the folder of a bench.
-pub(crate) fn record(bench: &Bench, script: &str) -> Result<(), Failed> {
+pub(crate) fn record(bench: &Bench, script: &str) -> Result<()> {
     // Not joined to it: the first command of a script may go to the background.
     let script = format!("cd {}; {script}", bench.folder.path().display());
     let output = bench.record(&["-q", "--", "sh", "-c", &script]).output()?;
-    ensure(output.status.success(), || text(&output))
+    ensure!(output.status.success(), text(&output));
+    Ok(())
 }
 
 /// The share of all cycles that functions of this name have, in percent.
-pub(crate) fn share(bench: &Bench, name: &str) -> Result<f64, Failed> {
-    let rows = bench.programs.report(&bench.path("db"), &["top"]);
-    let rows = rows.map_err(|error| format!("{error:#}"))?;
+pub(crate) fn share(bench: &Bench, name: &str) -> Result<f64> {
+    let rows = bench.programs.report(&bench.path("db"), &["top"])?;
     let rows = rows.as_array().cloned().unwrap_or_default();
     let own = rows.iter().filter(|row| row["key"] == name);
     Ok(own.filter_map(|row| row["percent"].as_f64()).sum())
 }
 
 /// Fails unless a function has at least this share.
-pub(crate) fn has(bench: &Bench, name: &str, least: f64) -> Result<(), Failed> {
+pub(crate) fn has(bench: &Bench, name: &str, least: f64) -> Result<()> {
     let found = share(bench, name)?;
     if found >= least {
         return Ok(());
     }
-    Err(format!(
+    bail!(format!(
         "{name}: {found} %, not {least}\n{}",
         printed(bench, &["top"])?
-    )
-    .into())
+    ))
 }
 
 /// A report as text, with what it says beside.
-pub(crate) fn printed(bench: &Bench, arguments: &[&str]) -> Result<String, Failed> {
+pub(crate) fn printed(bench: &Bench, arguments: &[&str]) -> Result<String> {
     let output = Command::new(&bench.programs.vcpi)
         .args(arguments)
         .arg("-i")
@@ -49,11 +48,10 @@ pub(crate) fn printed(bench: &Bench, arguments: &[&str]) -> Result<String, Faile
 }
 
 /// The rows of a listing.
-pub(crate) fn listed(bench: &Bench, function: &str) -> Result<Vec<Value>, Failed> {
+pub(crate) fn listed(bench: &Bench, function: &str) -> Result<Vec<Value>> {
     let rows = bench
         .programs
-        .report(&bench.path("db"), &["list", function]);
-    let rows = rows.map_err(|error| format!("{error:#}"))?;
+        .report(&bench.path("db"), &["list", function])?;
     Ok(rows.as_array().cloned().unwrap_or_default())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail};
 use symbols::{Binary, Functions, Room};
 use vcpi_tests::exact::At;
 use vcpi_tests::programs::Programs;
@@ -40,10 +40,9 @@ pub(crate) fn of_program(all: &HashMap<At, u64>, name: &str) -> BTreeMap<u64, f6
 }
 
 /// The samples of each instruction of the program `opt`, as `vcpi` reports them.
-pub(crate) fn samples(programs: &Programs, database: &Path) -> Result<BTreeMap<u64, f64>, Failed> {
-    let report = programs.report(database, &["top", "--by", "instruction", "--image", "opt"]);
-    let report = report.map_err(|error| format!("{error:#}"))?;
-    let rows = report.as_array().ok_or("no rows")?;
+pub(crate) fn samples(programs: &Programs, database: &Path) -> Result<BTreeMap<u64, f64>> {
+    let report = programs.report(database, &["top", "--by", "instruction", "--image", "opt"])?;
+    let rows = report.as_array().context("no rows")?;
     let row = |row: &serde_json::Value| {
         let address = row["address"].as_str()?.strip_prefix("0x")?;
         Some((
@@ -55,7 +54,7 @@ pub(crate) fn samples(programs: &Programs, database: &Path) -> Result<BTreeMap<u
 }
 
 impl Counts {
-    fn parts(&self) -> Result<Vec<Part>, Failed> {
+    fn parts(&self) -> Result<Vec<Part>> {
         let mut lines = self.raw.lines();
         let mut parts = Vec::new();
         while let Some(count) = lines.next() {
@@ -68,15 +67,15 @@ impl Counts {
             });
             parts.push(
                 rows.collect::<Option<Vec<_>>>()
-                    .ok_or("a line is no count")?,
+                    .context("a line is no count")?,
             );
         }
         Ok(parts)
     }
 
-    fn ranges(&self) -> Result<Vec<Range>, Failed> {
+    fn ranges(&self) -> Result<Vec<Range>> {
         let parts = self.parts()?;
-        let ranges = parts.first().ok_or("no ranges")?.iter();
+        let ranges = parts.first().context("no ranges")?.iter();
         let range = |(start, last, count): &(u64, u64, f64)| Range {
             start: *start,
             last: *last,
@@ -88,7 +87,7 @@ impl Counts {
     /// The overlap with the exact counts inside functions, in percent: that of the exported counts,
     /// and that of samples, which are shared out evenly over each block's instructions. A function
     /// weighs what it ran.
-    pub(crate) fn overlaps(&self) -> Result<(f64, f64), Failed> {
+    pub(crate) fn overlaps(&self) -> Result<(f64, f64)> {
         let binary = Binary::open(&self.file, &Room::new(1 << 30))?;
         let functions = Functions::new(&binary, None);
         let ranges = self.ranges()?;
@@ -134,12 +133,12 @@ impl Counts {
 
     /// The mean error of the probability that a branch is taken, in percent, weighted by how often
     /// it ran; of branches that were taken at all, and whose block ran by the export.
-    pub(crate) fn error_of_directions(&self) -> Result<f64, Failed> {
+    pub(crate) fn error_of_directions(&self) -> Result<f64> {
         let ranges = self.ranges()?;
         let parts = self.parts()?;
         let went: BTreeMap<u64, f64> = parts
             .get(1)
-            .ok_or("no branches")?
+            .context("no branches")?
             .iter()
             .map(|(from, _, count)| (*from, *count))
             .collect();
@@ -157,7 +156,7 @@ impl Counts {
         if all > 0.0 {
             Ok(100.0 * error / all)
         } else {
-            Err("no branch is in both".into())
+            bail!("no branch is in both")
         }
     }
 }

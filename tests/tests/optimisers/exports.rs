@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::Missing;
 use vcpi_tests::programs::root;
 
-use crate::common::{ensure, text};
-use crate::trial::{TestResult, done};
-use crate::{FEW_ROUNDS, Recorded, found, missing, skipped, tool};
+use crate::{FEW_ROUNDS, Recorded, found, tool, tools};
 
 /// Rounds of `fixtures/optimised.c`, and of `fixtures/copied.c`: some seconds.
 const ROUNDS: &str = "2500";
-const COPIES: &str = "100000";
+const ROUNDS_OF_COPIES: &str = "100000";
 
 /// Least overlap of counters with those of an instrumented run inside functions, in percent.
 const OVERLAP: f64 = 84.0;
@@ -27,14 +27,16 @@ fn linker() -> String {
     format!("--ld-path={}", linker.display())
 }
 
-fn same(of: &Recorded, one: &str, other: &str) -> Result<(), Failed> {
-    ensure(of.result(one)? == of.result(other)?, || {
-        format!("{one} prints something else than {other}")
-    })
+fn same(of: &Recorded, one: &str, other: &str) -> Result<()> {
+    ensure!(
+        of.result(one)? == of.result(other)?,
+        "{one} prints something else than {other}"
+    );
+    Ok(())
 }
 
 /// The counters of a profile, by function and hash.
-fn counters_of(of: &Recorded, profile: &str) -> Result<BTreeMap<String, Vec<f64>>, Failed> {
+fn counters_of(of: &Recorded, profile: &str) -> Result<BTreeMap<String, Vec<f64>>> {
     let words = ["merge", "--text", "-o", "text", profile];
     of.run(tool("llvm-profdata"), &words)?;
     let text = std::fs::read_to_string(of.path("text"))?;
@@ -64,10 +66,7 @@ fn overlap(exact: &BTreeMap<String, Vec<f64>>, found: &BTreeMap<String, Vec<f64>
 /// Builds a program, records it, exports counters for what the compiler would instrument, and
 /// builds with them: what the compiler says is promoted, and the overlap with the counters of an
 /// instrumented run.
-fn instrumented(source: &str, rounds: &str, promoted: &[&str]) -> TestResult {
-    if missing().is_some() {
-        return skipped();
-    }
+fn instrumented(source: &str, rounds: &str, promoted: &[&str]) -> Result<()> {
     let of = Recorded::empty()?;
     let source = fixture(source);
     let linker = linker();
@@ -118,28 +117,35 @@ fn instrumented(source: &str, rounds: &str, promoted: &[&str]) -> TestResult {
     ];
     let remarks = text(&compile("better", &remarks)?);
     for promoted in promoted {
-        ensure(remarks.lines().any(|line| line.contains(promoted)), || {
-            format!("no {promoted}: {remarks}\n{said}")
-        })?;
+        ensure!(
+            remarks.lines().any(|line| line.contains(promoted)),
+            "no {promoted}: {remarks}\n{said}"
+        );
     }
     same(&of, "better", "opt")?;
     let mut exact = of.command(of.path("exact"));
     exact.env("LLVM_PROFILE_FILE", "exact.profraw");
     let output = exact.arg(FEW_ROUNDS).output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     of.run(&profdata, &["merge", "-o", "theirs", "exact.profraw"])?;
     let told = text(&of.run(&profdata, &["overlap", "theirs", "ours"])?);
     let inside = overlap(&counters_of(&of, "theirs")?, &counters_of(&of, "ours")?);
     println!("{said}{told}overlap inside functions: {inside:.1} %");
-    ensure(inside >= OVERLAP, || {
-        format!("overlap inside functions: {inside:.1} %: {told}{said}")
-    })?;
-    done()
+    ensure!(
+        inside >= OVERLAP,
+        "overlap inside functions: {inside:.1} %: {told}{said}"
+    );
+    Ok(())
 }
 
+pub(crate) const COUNTERS: Test = test(
+    "counters for instrumented builds' readers overlap with those of an instrumented run",
+    counters,
+    &[tools],
+);
 /// Counters of code that was recorded are nearly those of an instrumented run, and the compiler
 /// promotes what is mostly called.
-pub(crate) fn counters() -> TestResult {
+fn counters() -> Result<()> {
     let promoted = [
         "Promote indirect call to upwards",
         "Promote indirect call to doubled",
@@ -147,18 +153,25 @@ pub(crate) fn counters() -> TestResult {
     instrumented("optimised.c", ROUNDS, &promoted)
 }
 
+pub(crate) const COPIES: Test = test(
+    "clang makes special cases of sizes of copies that were seen",
+    copies,
+    &[tools],
+);
 /// Sizes of copies and targets of calls reach the compiler by their places: it makes a special case
 /// of the size, and a direct call.
-pub(crate) fn copies() -> TestResult {
+fn copies() -> Result<()> {
     let promoted = ["optimized memcpy", "Promote indirect call to often"];
-    instrumented("copied.c", COPIES, &promoted)
+    instrumented("copied.c", ROUNDS_OF_COPIES, &promoted)
 }
 
+pub(crate) const OTHER_SKELETON: Test = test(
+    "skeletons of something else are refused",
+    other_skeleton,
+    &[tools],
+);
 /// A skeleton without functions, or of another program, is refused, and no file is left.
-pub(crate) fn other_skeleton() -> TestResult {
-    if missing().is_some() {
-        return skipped();
-    }
+fn other_skeleton() -> Result<()> {
     let of = Recorded::empty()?;
     let flags = ["-O2", "-g1", "-Wl,--build-id", "-o", "opt"];
     let source = fixture("copied.c");
@@ -184,19 +197,23 @@ pub(crate) fn other_skeleton() -> TestResult {
             .args(["--skeleton", skeleton, "-o", "out"])
             .output()?;
         let refused = output.status.code() == Some(status) && !of.path("out").exists();
-        ensure(refused && text(&output).contains(why), || {
-            format!("{skeleton}: {}", text(&output))
-        })?;
+        ensure!(
+            refused && text(&output).contains(why),
+            "{skeleton}: {}",
+            text(&output)
+        );
     }
-    done()
+    Ok(())
 }
 
+pub(crate) const PROPELLER: Test = test(
+    "clang and lld take the layout by blocks, and the program stays right",
+    propeller,
+    &[tools],
+);
 /// clang takes the list of blocks and lld the order of functions: what did not run goes behind all
 /// that did, and the program stays right.
-pub(crate) fn propeller() -> TestResult {
-    if missing().is_some() {
-        return skipped();
-    }
+fn propeller() -> Result<()> {
     let of = Recorded::empty()?;
     let source = fixture("optimised.c");
     let linker = linker();
@@ -218,7 +235,7 @@ pub(crate) fn propeller() -> TestResult {
         of.vcpi(&[&words[..], more].concat())
     };
     let said = text(&export(&["-o", "list"])?);
-    ensure(said.contains("are laid out anew"), || said.clone())?;
+    ensure!(said.contains("are laid out anew"), "{said}");
     export(&["--order", "-o", "order"])?;
     let list = std::fs::read_to_string(of.path("list"))?;
     // With names that differ between files clang mangles those of C, too.
@@ -226,10 +243,10 @@ pub(crate) fn propeller() -> TestResult {
         .lines()
         .skip_while(|line| !line.starts_with("f _ZL4scan"));
     let of_scan = of_scan.take(2).collect::<Vec<_>>().join(" ");
-    ensure(
+    ensure!(
         list.starts_with("v1\n") && of_scan.contains(" c 0 "),
-        || list.clone(),
-    )?;
+        "{list}"
+    );
     let words = [
         "-fbasic-block-sections=list=list",
         "-Wl,--symbol-ordering-file=order",
@@ -246,7 +263,7 @@ pub(crate) fn propeller() -> TestResult {
         })
     };
     let (hot, cold) = (place("hot"), place("cold"));
-    ensure(hot.is_some() && cold > hot, || symbols.clone())?;
+    ensure!(hot.is_some() && cold > hot, "{symbols}");
     // Without the section there is nothing to export.
     compile("opt", &[])?;
     of.record("200")?;
@@ -262,19 +279,22 @@ pub(crate) fn propeller() -> TestResult {
     ];
     let output = command.args(words).args(["-o", "none"]).output()?;
     let refused = output.status.code() == Some(1) && !of.path("none").exists();
-    ensure(
+    ensure!(
         refused && text(&output).contains("-fbasic-block-address-map"),
-        || text(&output),
-    )?;
-    done()
+        text(&output)
+    );
+    Ok(())
 }
 
+pub(crate) const GCOV: Test = test(
+    "gcc takes the counts of lines, promotes calls, and the program stays right",
+    gcov,
+    &[gcc_of_lines],
+);
 /// GCC takes the counts of lines, and calls directly what is mostly called; the program stays
 /// right.
-pub(crate) fn gcov() -> TestResult {
-    let Some(version) = gcc_version() else {
-        return Ok(libtest_mimic::Completion::ignored_with(NO_GCC));
-    };
+fn gcov() -> Result<()> {
+    let version = gcc_version()?;
     let of = Recorded::empty()?;
     let source = fixture("optimised.c");
     let compile = |name: &str, more: &[&str]| {
@@ -288,11 +308,11 @@ pub(crate) fn gcov() -> TestResult {
         "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
     ];
     let said = text(&of.vcpi(&words)?);
-    ensure(said.contains("lines are known of"), || said.clone())?;
+    ensure!(said.contains("lines are known of"), "{said}");
     let words = ["-fauto-profile=opt.afdo", "-fopt-info-optimized"];
     let remarks = text(&compile("better", &words)?);
     let promoted = |line: &str| line.contains("direct call") && line.contains("upwards");
-    ensure(remarks.lines().any(promoted), || remarks.clone())?;
+    ensure!(remarks.lines().any(promoted), "{remarks}");
     println!("{said}");
     same(&of, "better", "opt")?;
     // Lines are told by debug information alone.
@@ -304,25 +324,28 @@ pub(crate) fn gcov() -> TestResult {
     ];
     let output = command.args(words).args(["-o", "none"]).output()?;
     let refused = output.status.code() == Some(1) && !of.path("none").exists();
-    ensure(
+    ensure!(
         refused && text(&output).contains("no line of its source"),
-        || text(&output),
-    )?;
-    done()
+        text(&output)
+    );
+    Ok(())
 }
 
-/// Why tests of GCC are skipped.
-pub(crate) const NO_GCC: &str = "there is no gcc of version 12 to 14";
+/// A GCC that is known to take counts of lines.
+pub(crate) fn gcc_of_lines() -> Result<(), Missing> {
+    gcc_version().map(drop)
+}
 
 /// The major version of GCC, if it is one that is known.
-pub(crate) fn gcc_version() -> Option<String> {
+fn gcc_version() -> Result<String, Missing> {
     let output = std::process::Command::new("gcc")
         .arg("-dumpversion")
-        .output()
-        .ok()?;
-    let version = String::from_utf8(output.stdout).ok()?;
-    let major = version.trim().split('.').next()?.to_owned();
-    ["12", "13", "14"]
-        .contains(&major.as_str())
-        .then_some(major)
+        .output();
+    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = version.unwrap_or_default();
+    let major = version.trim().split('.').next().unwrap_or_default();
+    match ["12", "13", "14"].contains(&major) {
+        true => Ok(major.to_owned()),
+        false => Err(Missing::new("there is no gcc of version 12 to 14")),
+    }
 }

@@ -4,26 +4,22 @@
 //! Needs the release build of both programs, the engine `bpf`, the tools of LLVM in one version,
 //! and valgrind, whose simulator counts exactly.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod counts;
 mod exports;
 mod languages;
 mod sites;
 mod stale;
 mod steps;
-#[path = "../common/trial.rs"]
-mod trial;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::sync::OnceLock;
 
-use common::{ensure, text};
+use anyhow::{Result, ensure};
 use counts::Counts;
-use libtest_mimic::{Arguments, Completion, Failed};
-use trial::{Test, TestResult, done, trials};
+use libtest_mimic::Arguments;
 use vcpi_tests::exact::Exact;
+use vcpi_tests::harness::{Shared, Test, run, test, text};
+use vcpi_tests::needs::Missing;
 use vcpi_tests::programs::{Programs, root};
 
 /// The version of LLVM's tools that the tests know.
@@ -52,82 +48,30 @@ const BETTER: f64 = 20.0;
 const ERROR: f64 = 5.0;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let tests: [(&str, Test); 21] = [
-        (
-            "counts by flow are nearer to the truth than samples are",
-            right_counts,
-        ),
-        (
-            "clang takes the profile, promotes calls, and the program stays right",
-            sample_use,
-        ),
-        ("bolt takes the profile, and the program stays right", bolt),
-        ("another build of the program is refused", other_build),
-        (
-            "pgo takes the steps by itself, and the programs stay right",
-            steps::pgo,
-        ),
-        (
-            "pgo builds by counters, whose skeleton it writes first",
-            steps::by_proftext,
-        ),
-        ("pgo builds by a layout of blocks", steps::by_propeller),
-        ("pgo builds by counts of lines", steps::by_gcov),
-        (
-            "pgo builds a package by cargo, which strips programs",
-            steps::by_cargo,
-        ),
-        (
-            "hints begin with the divisor that nearly always is 7",
-            steps::hints,
-        ),
-        (
-            "hints find a divisor that a loop only reads, and its patch compiles",
-            steps::held,
-        ),
-        (
-            "clang++ takes the profile by mangled names, and calls virtual functions directly",
-            languages::cpp,
-        ),
-        (
-            "rustc takes the profile by mangled names, and calls through traits directly",
-            languages::rust,
-        ),
-        (
-            "counters for instrumented builds' readers overlap with those of an instrumented run",
-            exports::counters,
-        ),
-        (
-            "clang makes special cases of sizes of copies that were seen",
-            exports::copies,
-        ),
-        (
-            "skeletons of something else are refused",
-            exports::other_skeleton,
-        ),
-        (
-            "clang and lld take the layout by blocks, and the program stays right",
-            exports::propeller,
-        ),
-        (
-            "gcc takes the counts of lines, promotes calls, and the program stays right",
-            exports::gcov,
-        ),
-        (
-            "profiles of an older build fit where the code did not change",
-            stale::older,
-        ),
-        (
-            "targets and sizes are distributed as instrumentation counts them",
-            sites::of_all_kinds,
-        ),
-        (
-            "targets of functions that take different times are nearly so",
-            sites::among_others,
-        ),
+    let tests = [
+        RIGHT_COUNTS,
+        SAMPLE_USE,
+        BOLT,
+        OTHER_BUILD,
+        steps::PGO,
+        steps::BY_PROFTEXT,
+        steps::BY_PROPELLER,
+        steps::BY_GCOV,
+        steps::BY_CARGO,
+        steps::HINTS,
+        steps::HELD,
+        languages::CPP,
+        languages::RUST,
+        exports::COUNTERS,
+        exports::COPIES,
+        exports::OTHER_SKELETON,
+        exports::PROPELLER,
+        exports::GCOV,
+        stale::OLDER,
+        sites::OF_ALL_KINDS,
+        sites::AMONG_OTHERS,
     ];
-    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+    run(&Arguments::from_args(), tests).exit_code()
 }
 
 /// A folder with the program `opt` and its recording `opt.db`.
@@ -138,15 +82,15 @@ struct Recorded {
 
 impl Recorded {
     /// A folder with nothing in it.
-    fn empty() -> Result<Recorded, Failed> {
+    fn empty() -> Result<Recorded> {
         Ok(Recorded {
             folder: tempfile::tempdir()?,
-            programs: Programs::find().map_err(|error| format!("{error:#}"))?,
+            programs: Programs::find()?,
         })
     }
 
     /// Records the program `opt`, which does so many rounds.
-    fn record(&self, rounds: &str) -> Result<(), Failed> {
+    fn record(&self, rounds: &str) -> Result<()> {
         let words = [
             "record", "-o", "opt.db", "--rate", "2000", "--", "./opt", rounds,
         ];
@@ -159,7 +103,7 @@ impl Recorded {
     }
 
     /// Exports to a file, and says what `vcpi` said.
-    fn export(&self, kind: &str, image: &str, file: &str) -> Result<Output, Failed> {
+    fn export(&self, kind: &str, image: &str, file: &str) -> Result<Output> {
         let mut command = self.command(&self.programs.vcpi);
         command.args(["export", kind, "-i", "opt.db", "--image", image, "-o", file]);
         Ok(command.output()?)
@@ -172,22 +116,24 @@ impl Recorded {
     }
 
     /// Runs a command that must succeed.
-    fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Result<Output, Failed> {
+    fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Result<Output> {
         let output = self.command(&program).args(args).output()?;
         let name = program.as_ref().display();
-        ensure(output.status.success(), || {
-            format!("{name} {args:?}: {}", text(&output))
-        })?;
+        ensure!(
+            output.status.success(),
+            "{name} {args:?}: {}",
+            text(&output)
+        );
         Ok(output)
     }
 
     /// Runs a program of the project, which must succeed.
-    fn vcpi(&self, args: &[&str]) -> Result<Output, Failed> {
+    fn vcpi(&self, args: &[&str]) -> Result<Output> {
         self.run(&self.programs.vcpi, args)
     }
 
     /// Has llvm-profgen read an export of the program `opt`.
-    fn symbolize(&self, raw: &str, profile: &str) -> Result<String, Failed> {
+    fn symbolize(&self, raw: &str, profile: &str) -> Result<String> {
         let words = [
             &format!("--unsymbolized-profile={raw}"),
             "--binary=opt",
@@ -200,13 +146,13 @@ impl Recorded {
     }
 
     /// Compiles the fixture, with more flags, to a program of this name.
-    fn compile(&self, more: &[&str], name: &str) -> Result<Output, Failed> {
+    fn compile(&self, more: &[&str], name: &str) -> Result<Output> {
         let source = root().join("tests/fixtures/optimised.c");
         self.compile_file(&source, more, name)
     }
 
     /// Compiles a file in the same way.
-    fn compile_file(&self, source: &Path, more: &[&str], name: &str) -> Result<Output, Failed> {
+    fn compile_file(&self, source: &Path, more: &[&str], name: &str) -> Result<Output> {
         let linker = format!(
             "--ld-path={}",
             found(&tool("ld.lld")).unwrap_or_default().display()
@@ -217,29 +163,18 @@ impl Recorded {
     }
 
     /// What a program prints after a few rounds.
-    fn result(&self, name: &str) -> Result<Vec<u8>, Failed> {
+    fn result(&self, name: &str) -> Result<Vec<u8>> {
         Ok(self.run(self.path(name), &[FEW_ROUNDS])?.stdout)
     }
 }
 
-/// The recording, which all tests share; `None` where something is missing.
-fn recorded() -> Result<Option<&'static Recorded>, Failed> {
-    static RECORDED: OnceLock<Result<Option<Recorded>, String>> = OnceLock::new();
-    let made = RECORDED.get_or_init(|| match missing() {
-        Some(_) => Ok(None),
-        None => record().map(Some).map_err(|failed| {
-            failed
-                .message()
-                .unwrap_or("the recording failed")
-                .to_owned()
-        }),
-    });
-    made.as_ref()
-        .map(Option::as_ref)
-        .map_err(|error| error.into())
+/// The recording, which all tests share.
+fn recorded() -> Result<&'static Recorded> {
+    static RECORDED: Shared<Recorded> = Shared::new();
+    RECORDED.get(record)
 }
 
-fn record() -> Result<Recorded, Failed> {
+fn record() -> Result<Recorded> {
     let recorded = Recorded::empty()?;
     recorded.compile(&[], "opt")?;
     recorded.record(ROUNDS)?;
@@ -258,8 +193,8 @@ fn found(name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// What the tests lack on this machine.
-fn missing() -> Option<String> {
+/// The tools of LLVM, and the simulator that counts exactly.
+fn tools() -> Result<(), Missing> {
     let tools = [
         "clang",
         "ld.lld",
@@ -273,22 +208,20 @@ fn missing() -> Option<String> {
     let mut names: Vec<String> = tools.into_iter().map(tool).collect();
     names.push("valgrind".to_owned());
     let missing = names.into_iter().find(|name| found(name).is_none());
-    missing.map(|name| format!("there is no {name}"))
+    missing.map_or(Ok(()), |name| Err(Missing(format!("there is no {name}"))))
 }
 
-fn skipped() -> TestResult {
-    let why = missing().unwrap_or_default();
-    Ok(Completion::ignored_with(why))
-}
-
+const RIGHT_COUNTS: Test = test(
+    "counts by flow are nearer to the truth than samples are",
+    right_counts,
+    &[tools],
+);
 /// Inside functions, counts that are computed from directions overlap far more with the exact ones
 /// than samples do.
-fn right_counts() -> TestResult {
-    let Some(recorded) = recorded()? else {
-        return skipped();
-    };
+fn right_counts() -> Result<()> {
+    let recorded = recorded()?;
     let output = recorded.export("profgen", "./opt", "opt.raw")?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     // The simulator does not read this compiler's debug information.
     recorded.run(tool("llvm-objcopy"), &["--strip-debug", "opt", "counted"])?;
     let words = [
@@ -304,7 +237,7 @@ fn right_counts() -> TestResult {
     recorded.run("valgrind", &words)?;
     let mut exact = Exact::default();
     let read = exact.add(&recorded.path("exact"));
-    read.map_err(|error| format!("{error:#}"))?;
+    read?;
     let counts = Counts {
         file: recorded.path("opt"),
         raw: std::fs::read_to_string(recorded.path("opt.raw"))?,
@@ -319,57 +252,59 @@ fn right_counts() -> TestResult {
          directions: {error:.1} %"
     );
     println!("{figures}");
-    ensure(
+    ensure!(
         flow >= OVERLAP && flow - samples >= BETTER && error <= ERROR,
-        || figures,
-    )?;
-    done()
+        "{figures}"
+    );
+    Ok(())
 }
 
+const SAMPLE_USE: Test = test(
+    "clang takes the profile, promotes calls, and the program stays right",
+    sample_use,
+    &[tools],
+);
 /// The compiler reads what llvm-profgen makes of the export, and calls directly what is mostly
 /// called through a pointer.
-fn sample_use() -> TestResult {
-    let Some(recorded) = recorded()? else {
-        return skipped();
-    };
+fn sample_use() -> Result<()> {
+    let recorded = recorded()?;
     let output = recorded.export("profgen", "./opt", "use.raw")?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let profile = recorded.symbolize("use.raw", "use.prof")?;
     for name in ["run", "scan", "sink"] {
         let named = |line: &str| line.starts_with("_ZL") && line.contains(name);
-        ensure(profile.lines().any(named), || {
-            format!("no {name} in {profile}")
-        })?;
+        ensure!(profile.lines().any(named), "no {name} in {profile}");
     }
     let remarks = ["-fprofile-sample-use=use.prof", "-Rpass=pgo-icall-prom"];
     let said = text(&recorded.compile(&remarks, "better")?);
     for name in ["doubled", "upwards"] {
         let promoted = |line: &str| line.contains("Promote indirect call") && line.contains(name);
-        ensure(said.lines().any(promoted), || {
-            format!("{name} is not promoted: {said}")
-        })?;
+        ensure!(said.lines().any(promoted), "{name} is not promoted: {said}");
     }
-    ensure(
+    ensure!(
         recorded.result("better")? == recorded.result("opt")?,
-        || "the program that was compiled with the profile prints something else".to_owned(),
-    )?;
-    done()
+        "the program that was compiled with the profile prints something else"
+    );
+    Ok(())
 }
 
+const BOLT: Test = test(
+    "bolt takes the profile, and the program stays right",
+    bolt,
+    &[tools],
+);
 /// BOLT finds no branch of the export out of place, and what it lays out anew does the same.
-fn bolt() -> TestResult {
-    let Some(recorded) = recorded()? else {
-        return skipped();
-    };
+fn bolt() -> Result<()> {
+    let recorded = recorded()?;
     let output = recorded.export("bolt", "./opt", "opt.bolt")?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let words = ["opt", "--pa", "-p", "opt.bolt", "-o", "opt.fdata"];
     let said = text(&recorded.run(tool("perf2bolt"), &words)?);
     for right in [
         "traces mismatching disassembled function contents: 0 ",
         "out of range traces involving unknown regions: 0 ",
     ] {
-        ensure(said.contains(right), || said.clone())?;
+        ensure!(said.contains(right), "{said}");
     }
     let words = [
         "opt",
@@ -380,25 +315,29 @@ fn bolt() -> TestResult {
         "-reorder-blocks=ext-tsp",
     ];
     recorded.run(tool("llvm-bolt"), &words)?;
-    ensure(recorded.result("laid")? == recorded.result("opt")?, || {
-        "the program that BOLT wrote prints something else".to_owned()
-    })?;
-    done()
+    ensure!(
+        recorded.result("laid")? == recorded.result("opt")?,
+        "the program that BOLT wrote prints something else"
+    );
+    Ok(())
 }
 
+const OTHER_BUILD: Test = test(
+    "another build of the program is refused",
+    other_build,
+    &[tools],
+);
 /// A profile is of one build: another one under the program's name gets none.
-fn other_build() -> TestResult {
-    let Some(recorded) = recorded()? else {
-        return skipped();
-    };
+fn other_build() -> Result<()> {
+    let recorded = recorded()?;
     std::fs::create_dir_all(recorded.path("other"))?;
     recorded.compile(&["-DOTHER", "-O1"], "other/opt")?;
     let output = recorded.export("profgen", "other/opt", "other.raw")?;
     let refused =
         output.status.code() == Some(1) && !Path::new(&recorded.path("other.raw")).exists();
-    ensure(
+    ensure!(
         refused && text(&output).contains("the profile has build"),
-        || text(&output),
-    )?;
-    done()
+        text(&output)
+    );
+    Ok(())
 }

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test, text};
 use vcpi_tests::programs::root;
 
-use crate::common::{ensure, text};
-use crate::trial::{TestResult, done};
-use crate::{Recorded, missing, skipped, tool};
+use crate::{Recorded, tool, tools};
 
 /// Least overlap of the distributions at a site.
 const OVERLAP: f64 = 0.95;
@@ -44,7 +43,7 @@ const HEADINGS: [(&str, Kind); 2] = [
 ];
 
 /// What `llvm-profdata show` prints: the functions, and under them lines `[ SITE, VALUE, COUNT ]`.
-fn exact(shown: &str) -> Result<BTreeMap<Site, Counts>, Failed> {
+fn exact(shown: &str) -> Result<BTreeMap<Site, Counts>> {
     let mut sites: BTreeMap<Site, Counts> = BTreeMap::new();
     let (mut function, mut kind) = ("", None);
     for line in shown.lines() {
@@ -52,10 +51,10 @@ fn exact(shown: &str) -> Result<BTreeMap<Site, Counts>, Failed> {
         if let Some((_, of)) = HEADINGS.iter().find(|(heading, _)| *heading == words) {
             kind = Some(*of);
         } else if let Some(value) = words.strip_prefix('[') {
-            let (value, _) = value.split_once(']').ok_or("an open bracket")?;
+            let (value, _) = value.split_once(']').context("an open bracket")?;
             let parts: Vec<&str> = value.split(',').map(str::trim).collect();
             let (&[site, value, count], Some(kind)) = (parts.as_slice(), kind) else {
-                return Err(format!("not a value: {line}").into());
+                bail!("not a value: {line}");
             };
             let counts = sites.entry((kind, own_name(function), site.parse()?));
             counts.or_default().insert(own_name(value), count.parse()?);
@@ -82,9 +81,9 @@ fn range_of(size: u64) -> u64 {
 }
 
 /// The sites of a report by function and address, with what was seen there and how many calls.
-fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>, Failed> {
+fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>> {
     let mut sites = BTreeMap::new();
-    for row in rows.as_array().ok_or("no rows")? {
+    for row in rows.as_array().context("no rows")? {
         let (function, address) = match kind {
             Kind::Targets => (&row["function"], &row["address"]),
             Kind::Sizes => (&row["caller"], &row["call_site"]),
@@ -102,22 +101,26 @@ fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>, Faile
         if targets_of.any(is_inside) {
             continue;
         }
-        let address = address.strip_prefix("0x").ok_or("no address")?;
+        let address = address.strip_prefix("0x").context("no address")?;
         let address = u64::from_str_radix(address, 16)?;
         let (counts, calls) = match kind {
             Kind::Targets => targets(row)?,
-            Kind::Sizes => (sizes(row)?, row["calls"].as_u64().ok_or("no calls")?),
+            Kind::Sizes => (sizes(row)?, row["calls"].as_u64().context("no calls")?),
         };
         sites.insert((function.to_owned(), address), (counts, calls));
     }
     Ok(sites)
 }
 
-fn targets(row: &Value) -> Result<(Counts, u64), Failed> {
+fn targets(row: &Value) -> Result<(Counts, u64)> {
     let mut counts = Counts::new();
-    for target in row["targets"].as_array().ok_or("no targets")? {
-        let name = target["target"].as_str().ok_or("a target without a name")?;
-        let count = target["count"].as_f64().ok_or("a target without a count")?;
+    for target in row["targets"].as_array().context("no targets")? {
+        let name = target["target"]
+            .as_str()
+            .context("a target without a name")?;
+        let count = target["count"]
+            .as_f64()
+            .context("a target without a count")?;
         counts.insert(name.to_owned(), count);
     }
     let calls = counts.values().sum::<f64>() as u64;
@@ -125,20 +128,20 @@ fn targets(row: &Value) -> Result<(Counts, u64), Failed> {
 }
 
 /// The supported sizes, by executions where these are told, under the ranges of LLVM.
-fn sizes(row: &Value) -> Result<Counts, Failed> {
-    let profiles = row["sizes"].as_array().ok_or("no sizes")?;
+fn sizes(row: &Value) -> Result<Counts> {
+    let profiles = row["sizes"].as_array().context("no sizes")?;
     let by_executions = |profile: &&Value| profile["base"] == "executions";
     let profile = profiles.iter().find(by_executions).or(profiles.first());
-    let profile = profile.ok_or("no profile of sizes")?;
-    let mut rest = profile["samples"].as_f64().ok_or("no samples")?;
+    let profile = profile.context("no profile of sizes")?;
+    let mut rest = profile["samples"].as_f64().context("no samples")?;
     let mut counts = Counts::new();
-    for share in profile["values"].as_array().ok_or("no values")? {
+    for share in profile["values"].as_array().context("no values")? {
         if share["supported"] == true {
             let size = share["value"]
                 .as_str()
                 .and_then(|hex| hex.strip_prefix("0x"));
-            let size = u64::from_str_radix(size.ok_or("a size in another form")?, 16)?;
-            let estimate = share["estimate"].as_f64().ok_or("no estimate")?;
+            let size = u64::from_str_radix(size.context("a size in another form")?, 16)?;
+            let estimate = share["estimate"].as_f64().context("no estimate")?;
             *counts.entry(range_of(size).to_string()).or_default() += estimate;
             rest -= estimate;
         }
@@ -158,7 +161,7 @@ fn overlap(one: &Counts, other: &Counts) -> f64 {
 }
 
 /// The place in the source of each address of the program `opt`, as `LINE:COLUMN`.
-fn places(of: &Recorded, addresses: &[u64]) -> Result<Vec<(u32, u32)>, Failed> {
+fn places(of: &Recorded, addresses: &[u64]) -> Result<Vec<(u32, u32)>> {
     let mut words = vec!["--obj=opt".to_owned(), "--no-inlines".to_owned()];
     words.extend(addresses.iter().map(|address| format!("{address:#x}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -170,17 +173,14 @@ fn places(of: &Recorded, addresses: &[u64]) -> Result<Vec<(u32, u32)>, Failed> {
         Some((line, column))
     };
     let places: Vec<(u32, u32)> = said.lines().filter_map(place).collect();
-    ensure(places.len() == addresses.len(), || said.clone())?;
+    ensure!(places.len() == addresses.len(), "{said}");
     Ok(places)
 }
 
 /// Compiles a fixture plain and instrumented, records the one and counts the other in the same run,
 /// and holds each site that was seen often enough to the counts. Least are the overlap of each site
 /// and the number of sites that are judged.
-fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> TestResult {
-    if missing().is_some() {
-        return skipped();
-    }
+fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> Result<()> {
     let of = Recorded::empty()?;
     let source = root().join("tests/fixtures").join(source);
     let source = source.display().to_string();
@@ -211,10 +211,13 @@ fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> 
         .env("LLVM_PROFILE_FILE", "exact.profraw")
         .env("LLVM_VP_MAX_NUM_VALS_PER_SITE", "64");
     let counted = counting.arg(rounds).output()?;
-    ensure(counted.status.success(), || text(&counted))?;
-    ensure(recorded.stdout == counted.stdout, || {
-        format!("the runs differ: {} {}", text(&recorded), text(&counted))
-    })?;
+    ensure!(counted.status.success(), text(&counted));
+    ensure!(
+        recorded.stdout == counted.stdout,
+        "the runs differ: {} {}",
+        text(&recorded),
+        text(&counted)
+    );
     let profdata = tool("llvm-profdata");
     of.run(&profdata, &["merge", "-o", "exact", "exact.profraw"])?;
     let words = [
@@ -256,31 +259,43 @@ fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> 
             }
             for (number, (counts, calls)) in sites.into_values().enumerate() {
                 let site = (kind, function.clone(), number);
-                let exact = exact.get(&site).ok_or_else(|| format!("no {site:?}"))?;
+                let exact = exact.get(&site).with_context(|| format!("no {site:?}"))?;
                 let overlap = overlap(exact, &counts);
                 println!("{kind:?} in {function}, {number}: {overlap:.3} of {calls} calls");
                 if calls < ENOUGH {
                     continue;
                 }
-                ensure(overlap >= least, || {
-                    format!("{site:?}: {overlap:.3}\n{counts:?}\n{exact:?}")
-                })?;
+                ensure!(
+                    overlap >= least,
+                    "{site:?}: {overlap:.3}\n{counts:?}\n{exact:?}"
+                );
                 judged += 1;
             }
         }
     }
-    ensure(judged >= least_sites, || {
-        format!("{judged} sites were seen {ENOUGH} times, of at least {least_sites}")
-    })?;
-    done()
+    ensure!(
+        judged >= least_sites,
+        "{judged} sites were seen {ENOUGH} times, of at least {least_sites}"
+    );
+    Ok(())
 }
 
+pub(crate) const OF_ALL_KINDS: Test = test(
+    "targets and sizes are distributed as instrumentation counts them",
+    of_all_kinds,
+    &[tools],
+);
 /// Every kind of site of the fixture, each of which was seen often enough.
-pub(crate) fn of_all_kinds() -> TestResult {
+fn of_all_kinds() -> Result<()> {
     beside_counts("sites.c", "20000", OVERLAP, 11)
 }
 
+pub(crate) const AMONG_OTHERS: Test = test(
+    "targets of functions that take different times are nearly so",
+    among_others,
+    &[tools],
+);
 /// Calls among other work, whose functions take different times: nearly so.
-pub(crate) fn among_others() -> TestResult {
+fn among_others() -> Result<()> {
     beside_counts("optimised.c", "4000", BEHIND_STALLS, 3)
 }

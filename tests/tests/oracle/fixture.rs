@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::edges;
 use crate::vectors;
 
 /// Names of a register by width: 8, 16, 32, 64 bits.
@@ -16,32 +17,6 @@ const D: [&str; 4] = ["dl", "dx", "edx", "rdx"];
 const SIZE: [&str; 4] = ["byte ptr", "word ptr", "dword ptr", "qword ptr"];
 const CONDITIONS: [&str; 16] = [
     "o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g",
-];
-
-/// Values that arithmetic is likely to get wrong.
-const EDGES: [u64; 22] = [
-    0,
-    1,
-    2,
-    0x0f,
-    0x10,
-    0x7f,
-    0x80,
-    0xff,
-    0x100,
-    0x7fff,
-    0x8000,
-    0xffff,
-    0x7fff_ffff,
-    0x8000_0000,
-    0xffff_ffff,
-    0x1_0000_0000,
-    0x7fff_ffff_ffff_ffff,
-    0x8000_0000_0000_0000,
-    0xffff_ffff_ffff_ffff,
-    0xffff_ffff_0000_0000,
-    0x0123_4567_89ab_cdef,
-    0xfedc_ba98_7654_3210,
 ];
 
 /// Every flag that a program can set but the direction: CF PF AF ZF SF OF.
@@ -440,7 +415,7 @@ fn integer_parts() -> Parts {
     };
     // Half of them edges; small numbers, too, as counts.
     let values = (0..1024).map(|i| match i % 4 {
-        0 | 1 => EDGES[random() as usize % EDGES.len()],
+        0 | 1 => edges::INTEGERS[random() as usize % edges::INTEGERS.len()],
         2 => random() % 80,
         _ => random(),
     });

@@ -22,6 +22,9 @@
 
 mod check;
 mod compare;
+#[path = "../../../interpreter/tests/common/edges.rs"]
+#[expect(dead_code, reason = "these programs need a part of them")]
+mod edges;
 mod fixture;
 mod programs;
 mod report;
@@ -29,8 +32,9 @@ mod tracee;
 mod vectors;
 mod view;
 
-use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use anyhow::{Result, ensure};
+use libtest_mimic::Arguments;
+use vcpi_tests::harness::trial;
 use vcpi_tests::variable;
 
 use crate::check::Extent;
@@ -55,22 +59,22 @@ fn main() -> Result<()> {
     let extent = wanted.unwrap_or(PROGRAM);
     let mut trials: Vec<_> = programs(folder.path())?
         .into_iter()
-        .map(|program| Trial::test(program.name.clone(), move || watch(&program, extent)))
+        .map(|program| trial(program.name.clone(), [], move || watch(&program, extent)))
         .collect();
     let path = folder.path().to_owned();
-    trials.push(Trial::test("every_integer_instruction", move || {
+    trials.push(trial("every_integer_instruction", [], move || {
         watch_fixture(
             "every_integer_instruction",
-            fixture::build_integer(&path),
+            fixture::build_integer(&path)?,
             wanted.unwrap_or(FIXTURE),
         )
     }));
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         let path = folder.path().to_owned();
-        trials.push(Trial::test("every_vector_instruction", move || {
+        trials.push(trial("every_vector_instruction", [], move || {
             watch_fixture(
                 "every_vector_instruction",
-                fixture::build_vector(&path),
+                fixture::build_vector(&path)?,
                 wanted.unwrap_or(FIXTURE),
             )
         }));
@@ -81,8 +85,7 @@ fn main() -> Result<()> {
     conclusion.exit()
 }
 
-fn watch_fixture(name: &str, built: Result<String>, extent: Extent) -> Result<(), Failed> {
-    let built = built.map_err(|error| format!("{error:#}"))?;
+fn watch_fixture(name: &str, built: String, extent: Extent) -> Result<()> {
     let program = Program {
         name: name.to_owned(),
         command: vec![built],
@@ -93,15 +96,14 @@ fn watch_fixture(name: &str, built: Result<String>, extent: Extent) -> Result<()
 
 /// Watches a program and prints what was seen; any difference is a failure, and so is a program
 /// that ended before anything much was seen of it.
-fn watch(program: &Program, extent: Extent) -> Result<(), Failed> {
-    let report = check::run(&program.command, &program.start, extent)
-        .map_err(|error| format!("{error:#}"))?;
+fn watch(program: &Program, extent: Extent) -> Result<()> {
+    let report = check::run(&program.command, &program.start, extent)?;
     println!("{}: {report}", program.name);
-    if !report.differences.is_empty() {
-        return Err(report.differences.join("\n").into());
-    }
-    if report.steps < extent.steps.min(PROGRAM.steps) / 10 {
-        return Err(format!("the program ended after {} steps", report.steps).into());
-    }
+    ensure!(report.differences.is_empty(), report.differences.join("\n"));
+    ensure!(
+        report.steps >= extent.steps.min(PROGRAM.steps) / 10,
+        "the program ended after {} steps",
+        report.steps
+    );
     Ok(())
 }

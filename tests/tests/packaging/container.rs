@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use vcpi_tests::harness::text;
+use vcpi_tests::needs::Missing;
 use vcpi_tests::programs::target_dir;
 
-use crate::common::{ensure, text};
 use crate::run;
 
 /// How long booting may take, and how long anything that is waited for.
@@ -34,15 +35,11 @@ pub(crate) struct Container {
     _folder: TempDir,
 }
 
-/// What this machine lacks for a container.
-pub(crate) fn missing() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("needs root".to_owned());
-    }
-    ["apt-get", "debootstrap", "nsenter", "systemd-nspawn"]
-        .into_iter()
-        .find(|program| !is_program(program))
-        .map(|program| format!("needs {program}"))
+/// What runs a container.
+pub(crate) fn nspawn() -> Result<(), Missing> {
+    let programs = ["apt-get", "debootstrap", "nsenter", "systemd-nspawn"];
+    let missing = programs.iter().find(|program| !is_program(program));
+    missing.map_or(Ok(()), |program| Err(Missing(format!("needs {program}"))))
 }
 
 fn is_program(name: &str) -> bool {
@@ -53,20 +50,20 @@ fn is_program(name: &str) -> bool {
         .any(|folder| folder.join(name).is_file())
 }
 
-/// The root folder of a minimal Debian as this machine's is, fetched once; else why it cannot be.
-pub(crate) fn debian() -> Result<Result<PathBuf, String>, Failed> {
+/// The root folder of a minimal Debian as this machine's is, fetched once.
+pub(crate) fn debian() -> Result<PathBuf> {
     let release = fs::read_to_string("/etc/os-release")?;
     let codename = release
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let Some(codename) = codename else {
-        return Ok(Err("needs Debian or one of its descendants".to_owned()));
+        bail!(Missing::new("needs Debian or one of its descendants"));
     };
-    let target = target_dir().map_err(|error| format!("{error:#}"))?;
+    let target = target_dir()?;
     let folder = target.join("packaging");
     let root = folder.join(codename);
     if root.is_dir() {
-        return Ok(Ok(root));
+        return Ok(root);
     }
     let mirrors = run(Command::new("apt-get").args([
         "indextargets",
@@ -77,7 +74,7 @@ pub(crate) fn debian() -> Result<Result<PathBuf, String>, Failed> {
         "Created-By: Packages",
     ]))?;
     let Some(mirror) = mirrors.lines().next() else {
-        return Ok(Err("needs a mirror of packages".to_owned()));
+        bail!(Missing::new("needs a mirror of packages"));
     };
     fs::create_dir_all(&folder)?;
     let unfinished = tempfile::tempdir_in(&folder)?;
@@ -92,15 +89,15 @@ pub(crate) fn debian() -> Result<Result<PathBuf, String>, Failed> {
     if !output.status.success() {
         let all = text(&output);
         let last = all.trim_end().lines().next_back().unwrap_or_default();
-        return Ok(Err(format!("needs a mirror of packages: {last}")));
+        bail!(Missing(format!("needs a mirror of packages: {last}")));
     }
     fs::rename(unfinished.keep(), &root)?;
-    Ok(Ok(root))
+    Ok(root)
 }
 
 impl Container {
     /// Boots; `shared` is to be seen inside at `/mnt`.
-    pub(crate) fn boot(root: &Path, shared: &Path) -> Result<Self, Failed> {
+    pub(crate) fn boot(root: &Path, shared: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("notify");
         let manager = UnixDatagram::bind(&socket)?;
@@ -133,7 +130,7 @@ impl Container {
             Ok(leader) => leader,
             Err(error) => {
                 let said = fs::read_to_string(&console).unwrap_or_default();
-                return Err(format!("{}\n{said}", error.message().unwrap_or_default()).into());
+                bail!("{error:#}\n{said}");
             }
         };
         Ok(Self {
@@ -162,16 +159,19 @@ impl Container {
     }
 
     /// Runs a command inside.
-    pub(crate) fn output(&self, words: &[&str]) -> Result<Output, Failed> {
+    pub(crate) fn output(&self, words: &[&str]) -> Result<Output> {
         Ok(self.command(words).output()?)
     }
 
     /// Runs a command inside and returns what it printed; fails if it fails.
-    pub(crate) fn run(&self, words: &[&str]) -> Result<String, Failed> {
+    pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
         let output = self.output(words)?;
-        ensure(output.status.success(), || {
-            format!("{words:?}: {}\n{}", text(&output), self.journal())
-        })?;
+        ensure!(
+            output.status.success(),
+            "{words:?}: {}\n{}",
+            text(&output),
+            self.journal()
+        );
         Ok(String::from_utf8_lossy(&output.stdout)
             .trim_end()
             .to_owned())
@@ -182,16 +182,19 @@ impl Container {
         &self,
         words: &[&str],
         pleases: impl Fn(&Output) -> bool,
-    ) -> Result<Output, Failed> {
+    ) -> Result<Output> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let output = self.output(words)?;
             if pleases(&output) {
                 return Ok(output);
             }
-            ensure(Instant::now() < deadline, || {
-                format!("{words:?}: {}\n{}", text(&output), self.journal())
-            })?;
+            ensure!(
+                Instant::now() < deadline,
+                "{words:?}: {}\n{}",
+                text(&output),
+                self.journal()
+            );
         }
     }
 
@@ -204,11 +207,11 @@ impl Container {
 }
 
 /// Waits until it has booted; returns the id of its first process.
-fn await_ready(manager: &UnixDatagram, nspawn: &mut Child) -> Result<u32, Failed> {
+fn await_ready(manager: &UnixDatagram, nspawn: &mut Child) -> Result<u32> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if let Some(status) = nspawn.try_wait()? {
-            return Err(format!("the container ended with {status}").into());
+            bail!("the container ended with {status}");
         }
         let mut message = [0; 4096];
         let Ok(length) = manager.recv(&mut message) else {
@@ -219,10 +222,10 @@ fn await_ready(manager: &UnixDatagram, nspawn: &mut Child) -> Result<u32, Failed
             let pid = nspawn.id();
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
             let first = children.split_whitespace().next();
-            return Ok(first.ok_or("the container is empty")?.parse()?);
+            return Ok(first.context("the container is empty")?.parse()?);
         }
     }
-    Err("the container did not boot".into())
+    bail!("the container did not boot")
 }
 
 impl Drop for Container {

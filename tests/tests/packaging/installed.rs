@@ -4,26 +4,26 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Result, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{as_root, gcc};
 
-use crate::common::{ensure, text};
-use crate::container::{self, Container};
-use crate::{TestResult, busy_program, done, package_file, run};
+use crate::container::{self, Container, nspawn};
+use crate::{busy_program, package_file, run};
 
 /// Where the package's databases are.
 const DATABASES: &str = "/var/lib/vcpi";
 
+pub(crate) const LIFE: Test = test(
+    "installed: start, readers, reload, failure, stop, upgrade, purge",
+    life,
+    &[as_root, gcc, nspawn],
+);
 /// Installed it runs at once, its readers are told apart, and it survives what happens to services;
 /// purged, nothing of it is left.
-pub(crate) fn life() -> TestResult {
-    if let Some(reason) = container::missing() {
-        return Ok(Completion::ignored_with(reason));
-    }
-    let root = match container::debian()? {
-        Ok(root) => root,
-        Err(reason) => return Ok(Completion::ignored_with(reason)),
-    };
+fn life() -> Result<()> {
+    let root = container::debian()?;
     let shared = tempfile::tempdir()?;
     fs::copy(package_file()?, shared.path().join("vcpi.deb"))?;
     newer(shared.path())?;
@@ -39,7 +39,7 @@ pub(crate) fn life() -> TestResult {
     stop(&container)?;
     upgrade(&container)?;
     purge(&container)?;
-    done()
+    Ok(())
 }
 
 /// A program that runs inside until it is dropped.
@@ -54,7 +54,7 @@ impl Drop for Busy {
 }
 
 /// Makes the package again as its next version.
-fn newer(shared: &Path) -> Result<(), Failed> {
+fn newer(shared: &Path) -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(Command::new("dpkg-deb")
         .arg("-R")
@@ -78,7 +78,7 @@ fn newer(shared: &Path) -> Result<(), Failed> {
 }
 
 /// A property of the service.
-fn shown(container: &Container, property: &str) -> Result<String, Failed> {
+fn shown(container: &Container, property: &str) -> Result<String> {
     container.run(&[
         "systemctl",
         "show",
@@ -90,27 +90,30 @@ fn shown(container: &Container, property: &str) -> Result<String, Failed> {
 }
 
 /// Whether a unit is active.
-fn state(container: &Container, unit: &str) -> Result<String, Failed> {
+fn state(container: &Container, unit: &str) -> Result<String> {
     let output = container.output(&["systemctl", "is-active", unit])?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn ensure_state(container: &Container, unit: &str, expected: &str) -> Result<(), Failed> {
+fn ensure_state(container: &Container, unit: &str, expected: &str) -> Result<()> {
     let found = state(container, unit)?;
-    ensure(found == expected, || {
-        format!("{unit} is {found}, not {expected}\n{}", container.journal())
-    })
+    ensure!(
+        found == expected,
+        "{unit} is {found}, not {expected}\n{}",
+        container.journal()
+    );
+    Ok(())
 }
 
 /// The files of the database directory.
-fn databases(container: &Container) -> Result<Vec<String>, Failed> {
+fn databases(container: &Container) -> Result<Vec<String>> {
     let list = container.run(&["ls", DATABASES])?;
     let files = list.lines().filter(|name| name.ends_with(".db"));
     Ok(files.map(str::to_owned).collect())
 }
 
 /// It is enabled, has said that it is ready, runs as its own user, and samples arrive.
-fn started(container: &Container) -> Result<(), Failed> {
+fn started(container: &Container) -> Result<()> {
     for unit in ["vcpid.service", "vcpid.socket"] {
         ensure_state(container, unit, "active")?;
         container.run(&["systemctl", "is-enabled", unit])?;
@@ -118,7 +121,7 @@ fn started(container: &Container) -> Result<(), Failed> {
     let pid = shown(container, "MainPID")?;
     let status = container.run(&["cat", &format!("/proc/{pid}/status")])?;
     let root = status.lines().find(|line| line.starts_with("Uid:\t0"));
-    ensure(root.is_none(), || status.clone())?;
+    ensure!(root.is_none(), "{status}");
     let modes = container.run(&[
         "stat",
         "-c",
@@ -127,7 +130,7 @@ fn started(container: &Container) -> Result<(), Failed> {
         "/run/vcpi",
         "/run/vcpi/vcpid.sock",
     ])?;
-    ensure(modes == "700 vcpi\n755 vcpi\n666 root", || modes.clone())?;
+    ensure!(modes == "700 vcpi\n755 vcpi\n666 root", "{modes}");
     container.until(&["vcpid", "ctl", "status", "--format", "json"], |output| {
         let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
         status.is_ok_and(|status| status["samples"].as_u64() > Some(100))
@@ -139,7 +142,7 @@ fn started(container: &Container) -> Result<(), Failed> {
 const TOP: [&str; 4] = ["vcpi", "top", "--format", "json"];
 
 /// What comes of a command of a user who is in these groups.
-fn by_user(container: &Container, groups: &str, command: &[&str]) -> Result<Output, Failed> {
+fn by_user(container: &Container, groups: &str, command: &[&str]) -> Result<Output> {
     let user = ["setpriv", "--reuid=4321", "--regid=4321", groups];
     container.output(&[&user, command].concat())
 }
@@ -147,7 +150,7 @@ fn by_user(container: &Container, groups: &str, command: &[&str]) -> Result<Outp
 /// The group sees the program by its function's name. A stranger sees nothing of it: without BPF,
 /// which is not for containers, nothing says whose a sample was at its moment. Strangers do not
 /// learn how the service is, and the group does not command it.
-fn readers(container: &Container) -> Result<(), Failed> {
+fn readers(container: &Container) -> Result<()> {
     let flush = ["vcpid", "ctl", "flush"];
     let has_name = |output: &Output| text(output).contains("busy_function");
     let (member, stranger) = ("--groups=vcpi", "--clear-groups");
@@ -155,26 +158,27 @@ fn readers(container: &Container) -> Result<(), Failed> {
     container.run(&flush)?;
     container.until(&["sh", "-c", "vcpid ctl flush && vcpi top"], has_name)?;
     let seen = by(member, &TOP)?;
-    ensure(seen.status.success() && has_name(&seen), || text(&seen))?;
+    ensure!(seen.status.success() && has_name(&seen), text(&seen));
     let seen = by(stranger, &TOP)?;
-    ensure(!has_name(&seen), || text(&seen))?;
+    ensure!(!has_name(&seen), text(&seen));
     let status = ["vcpid", "ctl", "status"];
     let refused = by(stranger, &status)?;
-    ensure(!refused.status.success(), || text(&refused))?;
+    ensure!(!refused.status.success(), text(&refused));
     let told = by(member, &status)?;
-    ensure(told.status.success(), || text(&told))?;
+    ensure!(told.status.success(), text(&told));
     let refused = by(member, &["vcpid", "ctl", "epoch"])?;
-    ensure(!refused.status.success(), || text(&refused))
+    ensure!(!refused.status.success(), text(&refused));
+    Ok(())
 }
 
 /// Changes a line of the configuration.
-fn configure(container: &Container, edit: &str) -> Result<(), Failed> {
+fn configure(container: &Container, edit: &str) -> Result<()> {
     container.run(&["sed", "-i", edit, "/etc/vcpi/vcpid.toml"])?;
     Ok(())
 }
 
 /// A good configuration is applied, a wrong one is refused and the service goes on.
-fn reload(container: &Container) -> Result<(), Failed> {
+fn reload(container: &Container) -> Result<()> {
     configure(container, "s/^window = .*/window = 8/")?;
     container.run(&["systemctl", "reload", "vcpid.service"])?;
     container.until(&["ls", DATABASES], |output| {
@@ -182,13 +186,13 @@ fn reload(container: &Container) -> Result<(), Failed> {
     })?;
     configure(container, "s/^window = .*/window = 0/")?;
     let refused = container.output(&["systemctl", "reload", "vcpid.service"])?;
-    ensure(!refused.status.success(), || text(&refused))?;
+    ensure!(!refused.status.success(), text(&refused));
     ensure_state(container, "vcpid.service", "active")
 }
 
 /// Killed, it comes back by itself; with a wrong configuration it does not begin, and is not tried
 /// again and again.
-fn failure(container: &Container) -> Result<(), Failed> {
+fn failure(container: &Container) -> Result<()> {
     configure(container, "s/^window = .*/window = 16/")?;
     let killed = shown(container, "MainPID")?;
     container.run(&["sh", "-c", &format!("kill -9 {killed}")])?;
@@ -206,17 +210,17 @@ fn failure(container: &Container) -> Result<(), Failed> {
     container.run(&["vcpid", "ctl", "flush"])?;
     configure(container, "s/^window = .*/window = 0/")?;
     let refused = container.output(&["systemctl", "restart", "vcpid.service"])?;
-    ensure(!refused.status.success(), || text(&refused))?;
+    ensure!(!refused.status.success(), text(&refused));
     ensure_state(container, "vcpid.service", "failed")?;
     let status = shown(container, "ExecMainStatus")?;
-    ensure(status == "78", || format!("exit status {status}"))?;
+    ensure!(status == "78", "exit status {status}");
     configure(container, "s/^window = .*/window = 12/")?;
     container.run(&["systemctl", "restart", "vcpid.service"])?;
     ensure_state(container, "vcpid.service", "active")
 }
 
 /// Stopped, it stays stopped whoever asks, and all databases are closed.
-fn stop(container: &Container) -> Result<(), Failed> {
+fn stop(container: &Container) -> Result<()> {
     container.run(&["systemctl", "stop", "vcpid.service"])?;
     ensure_state(container, "vcpid.service", "inactive")?;
     // The socket follows, by a job of its own that nobody here waits for.
@@ -224,29 +228,29 @@ fn stop(container: &Container) -> Result<(), Failed> {
         output.stdout == b"inactive\n"
     })?;
     let refused = by_user(container, "--clear-groups", &TOP)?;
-    ensure(!refused.status.success(), || text(&refused))?;
+    ensure!(!refused.status.success(), text(&refused));
     ensure_state(container, "vcpid.service", "inactive")?;
     let result = shown(container, "Result")?;
-    ensure(result == "success", || result.clone())?;
+    ensure!(result == "success", "{result}");
     let list = container.run(&["ls", DATABASES])?;
-    ensure(!list.contains("-wal"), || list.clone())
+    ensure!(!list.contains("-wal"), "{list}");
+    Ok(())
 }
 
 /// A new version runs in place of the old one, with its databases and its configuration; one that
 /// was stopped stays stopped.
-fn upgrade(container: &Container) -> Result<(), Failed> {
+fn upgrade(container: &Container) -> Result<()> {
     container.run(&["systemctl", "start", "vcpid.service"])?;
     let old = shown(container, "MainPID")?;
     let before = databases(container)?;
     container.run(&["dpkg", "-i", "/mnt/newer.deb"])?;
     ensure_state(container, "vcpid.service", "active")?;
-    ensure(shown(container, "MainPID")? != old, || {
-        "the old version runs".to_owned()
-    })?;
+    ensure!(shown(container, "MainPID")? != old, "the old version runs");
     let after = databases(container)?;
-    ensure(before.iter().all(|file| after.contains(file)), || {
-        format!("{before:?}, then {after:?}")
-    })?;
+    ensure!(
+        before.iter().all(|file| after.contains(file)),
+        "{before:?}, then {after:?}"
+    );
     container.run(&["grep", "-q", "^window = 12", "/etc/vcpi/vcpid.toml"])?;
     container.run(&["systemctl", "stop", "vcpid.service"])?;
     container.run(&["dpkg", "-i", "/mnt/newer.deb"])?;
@@ -256,22 +260,21 @@ fn upgrade(container: &Container) -> Result<(), Failed> {
 }
 
 /// Removed, its data is still there; purged, nothing is: no file, no user, no group, no unit.
-fn purge(container: &Container) -> Result<(), Failed> {
+fn purge(container: &Container) -> Result<()> {
     container.run(&["dpkg", "-r", "vcpi"])?;
     ensure_state(container, "vcpid.service", "inactive")?;
-    ensure(!databases(container)?.is_empty(), || {
-        "removing took the data".to_owned()
-    })?;
+    ensure!(!databases(container)?.is_empty(), "removing took the data");
     container.run(&["dpkg", "-P", "vcpi"])?;
     let paths = ["/etc/vcpi", DATABASES, "/run/vcpi", "/usr/bin/vcpid"];
     for path in paths {
         let output = container.output(&["test", "-e", path])?;
-        ensure(!output.status.success(), || format!("{path} is left"))?;
+        ensure!(!output.status.success(), "{path} is left");
     }
     for table in ["passwd", "group"] {
         let output = container.output(&["getent", table, "vcpi"])?;
-        ensure(!output.status.success(), || text(&output))?;
+        ensure!(!output.status.success(), text(&output));
     }
     let units = container.run(&["systemctl", "list-unit-files", "--no-legend"])?;
-    ensure(!units.contains("vcpid"), || units.clone())
+    ensure!(!units.contains("vcpid"), "{units}");
+    Ok(())
 }

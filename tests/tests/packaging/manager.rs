@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libtest_mimic::Failed;
+use anyhow::{Result, anyhow};
 use tempfile::TempDir;
+use vcpi_tests::harness::text;
+use vcpi_tests::needs::Missing;
+use vcpi_tests::programs::Programs;
 
-use crate::common::text;
-use crate::{programs, run, systemd_file};
+use crate::{run, systemd_file};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 const SOCKET: &str = "/run/manager/vcpi/vcpid.sock";
@@ -65,21 +67,18 @@ pub(crate) struct Manager {
     state: TempDir,
 }
 
-/// What this machine lacks for one.
-pub(crate) fn missing() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("needs root".to_owned());
-    }
+/// What a manager needs.
+pub(crate) fn systemd() -> Result<(), Missing> {
     let cgroups = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !Path::new(SYSTEMD).exists() || !cgroups.contains("cgroup2") {
-        return Some("needs systemd and control groups".to_owned());
+        return Err(Missing::new("needs systemd and control groups"));
     }
-    None
+    Ok(())
 }
 
 impl Manager {
     /// Starts it, with the service as it would be installed but for paths.
-    pub(crate) fn start() -> Result<Self, Failed> {
+    pub(crate) fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let given = folder.path().join("given");
         // Not in `/tmp`, of which the service has another.
@@ -130,19 +129,17 @@ impl Manager {
         command
     }
 
-    pub(crate) fn inside(&self, words: &[&str]) -> Result<String, Failed> {
-        run(&mut self.command(words)).map_err(|error| {
-            format!("{}\n{}", error.message().unwrap_or_default(), self.said()).into()
-        })
+    pub(crate) fn inside(&self, words: &[&str]) -> Result<String> {
+        run(&mut self.command(words)).map_err(|error| anyhow!("{error:#}\n{}", self.said()))
     }
 
     /// `systemctl`
-    pub(crate) fn control(&self, words: &[&str]) -> Result<String, Failed> {
+    pub(crate) fn control(&self, words: &[&str]) -> Result<String> {
         self.inside(&[&["systemctl", "--user"], words].concat())
     }
 
     /// Has the service do something.
-    pub(crate) fn ctl(&self, what: &str) -> Result<String, Failed> {
+    pub(crate) fn ctl(&self, what: &str) -> Result<String> {
         self.inside(&["/run/programs/vcpid", "ctl", what, "--socket", SOCKET])
     }
 
@@ -159,9 +156,9 @@ impl Manager {
 }
 
 /// Puts program and configuration into one folder, the unit into the other.
-fn prepare(given: &Path, state: &Path) -> Result<(), Failed> {
+fn prepare(given: &Path, state: &Path) -> Result<()> {
     fs::create_dir(given)?;
-    let programs = programs()?;
+    let programs = Programs::find()?;
     fs::copy(programs.vcpid, given.join("vcpid"))?;
     let unit = fs::read_to_string(systemd_file("vcpid.service"))?;
     let mut lines = Vec::new();

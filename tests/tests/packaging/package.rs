@@ -6,14 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::programs::Programs;
 
-use crate::common::ensure;
-use crate::{TestResult, done, package_file, programs, run};
+use crate::{package_file, run};
 
 /// The package's files, and its scripts in the folder `DEBIAN`.
-fn unpacked() -> Result<TempDir, Failed> {
+fn unpacked() -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
     run(Command::new("dpkg-deb")
         .arg("-R")
@@ -22,8 +23,13 @@ fn unpacked() -> Result<TempDir, Failed> {
     Ok(folder)
 }
 
+pub(crate) const CONTENTS: Test = test(
+    "the package has what it should, and nothing is writable",
+    contents,
+    &[],
+);
 /// Programs, units, configuration, and a licence; only the programs can be executed.
-pub(crate) fn contents() -> TestResult {
+fn contents() -> Result<()> {
     let folder = unpacked()?;
     let modes = [
         ("usr/bin/vcpid", 0o755),
@@ -42,9 +48,9 @@ pub(crate) fn contents() -> TestResult {
     ];
     for (path, mode) in modes {
         let metadata = folder.path().join(path).metadata();
-        let metadata = metadata.map_err(|error| format!("{path}: {error}"))?;
+        let metadata = metadata.context(path)?;
         let found = metadata.permissions().mode() & 0o7777;
-        ensure(found == mode, || format!("{path}: mode {found:o}"))?;
+        ensure!(found == mode, "{path}: mode {found:o}");
     }
     for script in ["postinst", "prerm", "postrm"] {
         run(Command::new("sh")
@@ -53,30 +59,30 @@ pub(crate) fn contents() -> TestResult {
     }
     let control = fs::read_to_string(folder.path().join("DEBIAN/control"))?;
     for needed in ["Package: vcpi\n", "libc6", "libelf1", "systemd"] {
-        ensure(control.contains(needed), || {
-            format!("no {needed:?} in\n{control}")
-        })?;
+        ensure!(control.contains(needed), "no {needed:?} in\n{control}");
     }
-    done()
+    Ok(())
 }
 
+pub(crate) const CHECKED: Test = test("lintian finds no error in the package", checked, &[]);
 /// Debian's own check of packages finds no error.
-pub(crate) fn checked() -> TestResult {
+fn checked() -> Result<()> {
     let mut lintian = Command::new("lintian");
     run(lintian
         .args(["--allow-root", "--fail-on", "error"])
         .arg(package_file()?))?;
-    done()
+    Ok(())
 }
 
+pub(crate) const MANUAL: Test = test("each command has its manual page", manual, &[]);
 /// A page for each program, each of its commands and each of theirs, and none for what is hidden.
-pub(crate) fn manual() -> TestResult {
+fn manual() -> Result<()> {
     let folder = unpacked()?;
     let mut pages = BTreeSet::new();
     for entry in fs::read_dir(folder.path().join("usr/share/man/man1"))? {
         pages.insert(entry?.file_name().to_string_lossy().into_owned());
     }
-    let programs = programs()?;
+    let programs = Programs::find()?;
     for (name, program) in [("vcpid", programs.vcpid), ("vcpi", programs.vcpi)] {
         let help = run(Command::new(&program).arg("--help"))?;
         let mut expected = vec![format!("{name}.1.gz")];
@@ -87,13 +93,13 @@ pub(crate) fn manual() -> TestResult {
             }
             expected.push(format!("{name}-{command}.1.gz"));
         }
-        ensure(expected.len() > 4, || help.clone())?;
+        ensure!(expected.len() > 4, "{help}");
         for page in expected {
-            ensure(pages.remove(&page), || format!("no {page}"))?;
+            ensure!(pages.remove(&page), "no {page}");
         }
     }
-    ensure(pages.is_empty(), || format!("more pages: {pages:?}"))?;
-    done()
+    ensure!(pages.is_empty(), "more pages: {pages:?}");
+    Ok(())
 }
 
 /// The commands that a program's help lists.
@@ -107,21 +113,28 @@ fn commands(help: &str) -> Vec<&str> {
         .collect()
 }
 
+pub(crate) const CONFIGURATION: Test = test(
+    "the configuration is the default one, and kept",
+    configuration,
+    &[],
+);
 /// What an administrator changes stays, and what is installed first is what the program says.
-pub(crate) fn configuration() -> TestResult {
+fn configuration() -> Result<()> {
     let folder = unpacked()?;
     let kept = fs::read_to_string(folder.path().join("DEBIAN/conffiles"))?;
-    ensure(kept.trim() == "/etc/vcpi/vcpid.toml", || kept.clone())?;
-    let printed = run(Command::new(programs()?.vcpid).args(["serve", "--print-config"]))?;
+    ensure!(kept.trim() == "/etc/vcpi/vcpid.toml", "{kept}");
+    let printed = run(Command::new(Programs::find()?.vcpid).args(["serve", "--print-config"]))?;
     let installed = fs::read_to_string(folder.path().join("etc/vcpi/vcpid.toml"))?;
-    ensure(printed == installed, || {
-        "the installed configuration is another than the default".to_owned()
-    })?;
-    done()
+    ensure!(
+        printed == installed,
+        "the installed configuration is another than the default"
+    );
+    Ok(())
 }
 
+pub(crate) const COMPLETIONS: Test = test("completions are good shell", completions, &[]);
 /// The completions are there for three shells; bash, which is on every machine, can read its own.
-pub(crate) fn completions() -> TestResult {
+fn completions() -> Result<()> {
     let folder = unpacked()?;
     let shares = [
         "bash-completion/completions/vcpid",
@@ -133,14 +146,12 @@ pub(crate) fn completions() -> TestResult {
     ];
     for share in shares {
         let path = folder.path().join("usr/share").join(share);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{share}: {error}"))?;
+        let text = fs::read_to_string(&path).context(share)?;
         let hidden = text.contains("__document") || text.contains("__exec");
-        ensure(text.contains("status") && !hidden, || {
-            format!("{share}:\n{text}")
-        })?;
+        ensure!(text.contains("status") && !hidden, "{share}:\n{text}");
         if share.starts_with("bash") {
             run(Command::new("bash").arg("-n").arg(Path::new(&path)))?;
         }
     }
-    done()
+    Ok(())
 }

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::{as_root, bpf, gcc};
 use vcpi_tests::programs::Programs;
-
-use crate::common::ensure;
-use crate::manager::{self, Manager};
-use crate::{TestResult, busy_program, done, programs};
 use vcpi_tests::rows::Rows;
+
+use crate::busy_program;
+use crate::manager::{Manager, systemd};
 
 /// How long samples are waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -33,17 +34,16 @@ impl Drop for Running {
     }
 }
 
+pub(crate) const ALL_PROGRAMS: Test = test(
+    "in the sandbox, programs in homes, deleted ones and those of containers have values and names",
+    all_programs,
+    &[as_root, gcc, systemd, bpf],
+);
 /// A program in another user's home that nobody else may even enter, one in `/tmp`, one that was
 /// deleted, and one in a root folder of its own in a mount namespace of its own: of each, values
 /// are known and the function has its name. The kernel's functions have theirs.
-pub(crate) fn all_programs() -> TestResult {
-    if let Some(reason) = manager::missing() {
-        return Ok(Completion::ignored_with(reason));
-    }
-    let programs = programs()?;
-    if !has_bpf(&programs)? {
-        return Ok(Completion::ignored_with("needs the engine bpf"));
-    }
+fn all_programs() -> Result<()> {
+    let programs = Programs::find()?;
     let home = tempfile::tempdir_in("/home")?;
     let folder = tempfile::tempdir_in("/tmp")?;
     let _running = start_all(home.path(), folder.path())?;
@@ -57,10 +57,11 @@ pub(crate) fn all_programs() -> TestResult {
     {
         // On a machine that is overloaded it may answer late; what counts is what is found.
         let _ = manager.ctl("flush");
-        ensure(Instant::now() < deadline, || {
-            let found = names.map(|name| (name, profiles(&manager, name).ok()));
-            format!("{found:?}")
-        })?;
+        ensure!(
+            Instant::now() < deadline,
+            "{:?}",
+            names.map(|name| (name, profiles(&manager, name).ok()))
+        );
     }
     for name in ["busy-deleted", "busy-container"] {
         let named = count(
@@ -69,32 +70,26 @@ pub(crate) fn all_programs() -> TestResult {
              WHERE image.path LIKE '%' || ?1 || '%' AND symbol.name = 'busy_function'",
             name,
         )?;
-        ensure(named == 1, || format!("{name}: its function has no name"))?;
+        ensure!(named == 1, "{name}: its function has no name");
     }
     let kernel = count(
         &manager,
         "SELECT count(*) FROM symbol JOIN image ON image.id = symbol.image WHERE image.kind = ?1",
         "kernel",
     )?;
-    ensure(kernel > 0, || {
-        "the kernel's functions have no names".to_owned()
-    })?;
+    ensure!(kernel > 0, "the kernel's functions have no names");
     let engine = count(
         &manager,
         "SELECT count(*) FROM epoch WHERE engine = ?1",
         "bpf",
     )?;
-    ensure(engine == 1, || "not with BPF".to_owned())?;
-    let top = programs
-        .report(&manager.databases(), &["top"])
-        .map_err(|error| format!("{error:#}"))?;
+    ensure!(engine == 1, "not with BPF");
+    let top = programs.report(&manager.databases(), &["top"])?;
     for name in names {
-        ensure(is_named(&top, name), || {
-            format!("{name} is not named in {top}")
-        })?;
+        ensure!(is_named(&top, name), "{name} is not named in {top}");
     }
     manager.control(&["stop", "vcpid.service"])?;
-    done()
+    Ok(())
 }
 
 /// Whether the report has the program's function by its name.
@@ -112,19 +107,7 @@ fn is_named(top: &Value, image: &str) -> bool {
     }
 }
 
-/// Whether the engine works outside of the sandbox.
-fn has_bpf(programs: &Programs) -> Result<bool, Failed> {
-    let folder = tempfile::tempdir()?;
-    let output = Command::new(&programs.vcpid)
-        .args(["record", "--engine=bpf", "--clock=cpu-clock", "-o"])
-        .arg(folder.path().join("vcpi.db"))
-        .args(["--", "true"])
-        .stdin(Stdio::null())
-        .output()?;
-    Ok(!crate::common::text(&output).contains("cannot load the handler"))
-}
-
-fn start_all(home: &Path, folder: &Path) -> Result<Vec<Running>, Failed> {
+fn start_all(home: &Path, folder: &Path) -> Result<Vec<Running>> {
     let program = busy_program(folder)?;
     let in_home = home.join("busy-home");
     fs::copy(&program, &in_home)?;
@@ -162,12 +145,12 @@ fn start_all(home: &Path, folder: &Path) -> Result<Vec<Running>, Failed> {
     Ok(running)
 }
 
-fn spawn(command: &mut Command) -> Result<Running, Failed> {
+fn spawn(command: &mut Command) -> Result<Running> {
     Ok(Running(command.stdin(Stdio::null()).spawn()?))
 }
 
 /// Value profiles of a program.
-fn profiles(manager: &Manager, name: &str) -> Result<i64, Failed> {
+fn profiles(manager: &Manager, name: &str) -> Result<i64> {
     count(
         manager,
         "SELECT count(*) FROM hotlist JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image
@@ -177,13 +160,13 @@ fn profiles(manager: &Manager, name: &str) -> Result<i64, Failed> {
 }
 
 /// What a query about a name gives of the running epoch.
-fn count(manager: &Manager, sql: &str, name: &str) -> Result<i64, Failed> {
+fn count(manager: &Manager, sql: &str, name: &str) -> Result<i64> {
     let mut files: Vec<_> = fs::read_dir(manager.databases())?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "db"));
     files.sort();
-    let file = files.last().ok_or("there is no database")?;
+    let file = files.last().context("there is no database")?;
     let rows = Rows::of(file)?;
     let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(connection.query_row(sql, [name], |row| row.get(0))?)

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+use vcpi_tests::harness::text;
 use vcpi_tests::programs::Programs;
-
-use crate::common::{ensure, text};
 use vcpi_tests::rows::Rows;
 
 /// Lines that burn about this much processor time in a shell-free way.
@@ -22,8 +21,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new() -> Result<Self, Failed> {
-        let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+    pub(crate) fn new() -> Result<Self> {
+        let programs = Programs::find()?;
         Ok(Self {
             folder: tempfile::tempdir()?,
             programs,
@@ -51,12 +50,11 @@ impl Bench {
         command
     }
 
-    pub(crate) fn status(&self) -> Result<Value, Failed> {
-        let status = self.programs.report(&self.path("db"), &["status"]);
-        Ok(status.map_err(|error| format!("{error:#}"))?)
+    pub(crate) fn status(&self) -> Result<Value> {
+        self.programs.report(&self.path("db"), &["status"])
     }
 
-    pub(crate) fn query<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T, Failed> {
+    pub(crate) fn query<T: rusqlite::types::FromSql>(&self, sql: &str) -> Result<T> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let rows = Rows::of(&self.path("db"))?;
         let connection = Connection::open_with_flags(rows.path(), flags)?;
@@ -64,7 +62,7 @@ impl Bench {
     }
 
     /// Compiles a C program.
-    pub(crate) fn compile(&self, name: &str, source: &str) -> Result<PathBuf, Failed> {
+    pub(crate) fn compile(&self, name: &str, source: &str) -> Result<PathBuf> {
         let (code, program) = (self.path(&format!("{name}.c")), self.path(name));
         fs::write(&code, source)?;
         let output = Command::new("gcc")
@@ -72,7 +70,7 @@ impl Bench {
             .arg(&program)
             .arg(&code)
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         Ok(program)
     }
 }

@@ -4,35 +4,35 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use rusqlite::Connection;
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::as_root;
+use vcpi_tests::rows::Rows;
 
 use crate::bench::{BURN, Bench};
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
-use vcpi_tests::rows::Rows;
 
 /// A file system of its own, a few hundred KiB large, unmounted at the end.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Result<Self, Failed> {
+    fn mount(at: &'a Path) -> Result<Self> {
         fs::create_dir(at)?;
         let output = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
             .arg(at)
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         Ok(Self(at))
     }
 
-    fn fill(&self) -> Result<(), Failed> {
+    fn fill(&self) -> Result<()> {
         // Ends with an error when the disk is full, which is meant.
         let _ = fs::write(self.0.join("ballast"), vec![1; 8 << 20]);
         Ok(())
     }
 
-    fn empty(&self) -> Result<(), Failed> {
+    fn empty(&self) -> Result<()> {
         Ok(fs::remove_file(self.0.join("ballast"))?)
     }
 }
@@ -56,7 +56,12 @@ fn record_on(bench: &Bench, disk: &Path, script: &str) -> Command {
     command
 }
 
-pub(crate) fn full_disk() -> TestResult {
+pub(crate) const FULL_DISK: Test = test(
+    "a full disk is said, and is 125 at the end",
+    full_disk,
+    &[as_root],
+);
+fn full_disk() -> Result<()> {
     let bench = Bench::new()?;
     let at = bench.path("disk");
     let disk = SmallDisk::mount(&at)?;
@@ -65,21 +70,26 @@ pub(crate) fn full_disk() -> TestResult {
         at.display()
     );
     let output = record_on(&bench, &at, &script).output()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure!(output.status.code() == Some(125), text(&output));
     let said = text(&output);
-    ensure(
+    ensure!(
         said.contains("no space left") && said.contains("could not be saved"),
-        || said.clone(),
-    )?;
+        "{said}"
+    );
     disk.empty()?;
     // What did get in is a whole database.
     let connection = Connection::open(at.join("db"))?;
     let intact: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-    ensure(intact == "ok", || intact.clone())?;
-    done()
+    ensure!(intact == "ok", "{intact}");
+    Ok(())
 }
 
-pub(crate) fn full_disk_mended() -> TestResult {
+pub(crate) const FULL_DISK_MENDED: Test = test(
+    "a disk that is full for a while loses nothing",
+    full_disk_mended,
+    &[as_root],
+);
+fn full_disk_mended() -> Result<()> {
     let bench = Bench::new()?;
     let at = bench.path("disk");
     let disk = SmallDisk::mount(&at)?;
@@ -90,9 +100,9 @@ pub(crate) fn full_disk_mended() -> TestResult {
         at.display()
     );
     let output = record_on(&bench, &at, &script).output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure(said.contains("kept in memory"), || said.clone())?;
+    ensure!(said.contains("kept in memory"), "{said}");
     let rows = Rows::of(&at.join("db"))?;
     let connection = Connection::open(rows.path())?;
     let samples: i64 =
@@ -102,9 +112,9 @@ pub(crate) fn full_disk_mended() -> TestResult {
         [],
         |row| row.get(0),
     )?;
-    ensure(
+    ensure!(
         samples == counted && said.contains(&format!("{samples} samples")),
-        || format!("{samples} samples in the file, {counted} counted; said: {said}"),
-    )?;
-    done()
+        "{samples} samples in the file, {counted} counted; said: {said}"
+    );
+    Ok(())
 }

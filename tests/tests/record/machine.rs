@@ -2,76 +2,78 @@
 
 use std::process::{Child, Command};
 
-use libtest_mimic::Completion;
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::Missing;
 
 use crate::bench::{BURN, Bench};
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
 
-pub(crate) fn hardware_cycles() -> TestResult {
+pub(crate) const HARDWARE_CYCLES: Test = test("hardware cycles count", hardware_cycles, &[]);
+fn hardware_cycles() -> Result<()> {
     let bench = Bench::new()?;
     let check = Command::new(&bench.programs.vcpid)
         .args(["check", "--format", "json"])
         .output()?;
-    let found: Value = serde_json::from_slice(&check.stdout).map_err(|error| error.to_string())?;
+    let found: Value = serde_json::from_slice(&check.stdout)?;
     let cycles = found["clocks"]
         .as_array()
         .and_then(|clocks| clocks.iter().find(|clock| clock["name"] == "cycles"));
     if cycles.and_then(|cycles| cycles["works"].as_bool()) != Some(true) {
-        return Ok(Completion::ignored_with("needs the hardware cycle counter"));
+        bail!(Missing::new("needs the hardware cycle counter"));
     }
     let output = Command::new(&bench.programs.vcpid)
         .args(["record", "--clock", "cycles", "-o"])
         .arg(bench.path("db"))
         .args(["--", "sh", "-c", BURN])
         .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let status = bench.status()?;
-    ensure(
+    ensure!(
         status["clock"] == "cycles" && status["samples"].as_u64() > Some(20),
-        || status.to_string(),
-    )?;
-    done()
+        "{status}"
+    );
+    Ok(())
 }
 
-pub(crate) fn check() -> TestResult {
+pub(crate) const CHECK: Test = test("check says what works, as text and JSON", check, &[]);
+fn check() -> Result<()> {
     let bench = Bench::new()?;
     let json = Command::new(&bench.programs.vcpid)
         .args(["check", "--format", "json"])
         .output()?;
-    let found: Value = serde_json::from_slice(&json.stdout).map_err(|error| error.to_string())?;
+    let found: Value = serde_json::from_slice(&json.stdout)?;
     for kind in ["engines", "clocks", "targets", "reports"] {
-        let findings = found[kind].as_array().ok_or("not an array")?;
+        let findings = found[kind].as_array().context("not an array")?;
         for finding in findings {
             let mended =
                 finding["works"] == true || finding["mend"].as_str().is_some_and(|m| !m.is_empty());
-            ensure(mended, || finding.to_string())?;
+            ensure!(mended, "{finding}");
         }
     }
-    let clocks = found["clocks"].as_array().ok_or("not an array")?;
+    let clocks = found["clocks"].as_array().context("not an array")?;
     let named = |name: &str| clocks.iter().find(|clock| clock["name"] == name);
     // What an interrupt of a working clock costs, and which one is taken and why.
     for clock in clocks.iter().filter(|clock| clock["works"] == true) {
         let cost = clock["interrupt_ns"].as_u64();
         let seen = cost.is_some_and(|ns| ns > 0) || clock["interrupt_not_seen"] == true;
-        ensure(seen, || clock.to_string())?;
+        ensure!(seen, "{clock}");
     }
     let auto = &found["auto_clock"];
     let taken = auto["clock"].as_str().and_then(named);
-    ensure(
+    ensure!(
         taken.is_some_and(|clock| clock["works"] == true)
             && auto["why"].as_str().is_some_and(|why| !why.is_empty()),
-        || auto.to_string(),
-    )?;
+        "{auto}"
+    );
     let often = auto["rate"].as_u64().unwrap_or(0);
-    ensure((10..=1000).contains(&often), || auto.to_string())?;
+    ensure!((10..=1000).contains(&often), "{auto}");
     let plain = Command::new(&bench.programs.vcpid).arg("check").output()?;
-    ensure(
+    ensure!(
         plain.status.success() && text(&plain).contains("cpu-clock"),
-        || text(&plain),
-    )?;
-    done()
+        text(&plain)
+    );
+    Ok(())
 }
 
 /// A process that does not outlive the test.
@@ -85,9 +87,14 @@ impl Drop for Kept {
     }
 }
 
+pub(crate) const CHECK_TRUTH: Test = test(
+    "check compares with the processor, by breakpoints or steps",
+    check_truth,
+    &[],
+);
 /// The cross-check compares something of a program that runs, and finds it as it was worked out:
 /// by pairs of breakpoints, or by steps where a recording is refused breakpoints.
-pub(crate) fn check_truth() -> TestResult {
+fn check_truth() -> Result<()> {
     let bench = Bench::new()?;
     let has_breakpoints = bench.record(&["--bounce=1", "--", "true"]).output()?;
     let has_breakpoints = has_breakpoints.status.success();
@@ -99,53 +106,57 @@ pub(crate) fn check_truth() -> TestResult {
     let checked = Command::new(&bench.programs.vcpid)
         .args(["check", "--truth", "4", "--format", "json"])
         .output()?;
-    ensure(checked.status.success(), || text(&checked))?;
-    ensure(busy.0.try_wait()?.is_none(), || "it has ended".to_owned())?;
-    let found: Value =
-        serde_json::from_slice(&checked.stdout).map_err(|error| error.to_string())?;
+    ensure!(checked.status.success(), text(&checked));
+    ensure!(busy.0.try_wait()?.is_none(), "it has ended");
+    let found: Value = serde_json::from_slice(&checked.stdout)?;
     println!("    {found}");
     let count = |name: &str| found[name].as_u64().unwrap_or(0);
     let (compared, raced) = (count("compared"), count("raced"));
-    ensure(
+    ensure!(
         compared > raced
             && count("agreed") + raced == compared
             && count("pairs") >= compared
             && count("results") > 0,
-        || text(&checked),
-    )?;
+        text(&checked)
+    );
     let why = &found["no_breakpoints"];
     let is_told = match has_breakpoints {
         true => why.is_null(),
         false => why.as_str().is_some_and(|why| !why.is_empty()),
     };
-    ensure(is_told, || text(&checked))?;
-    done()
+    ensure!(is_told, text(&checked));
+    Ok(())
 }
 
+pub(crate) const DEFAULT_RATE: Test =
+    test("the rate is what one percent affords", default_rate, &[]);
 /// Where no rate is asked for, it is one of the round numbers that cost one percent, and it is said
 /// which and why.
-pub(crate) fn default_rate() -> TestResult {
+fn default_rate() -> Result<()> {
     let bench = Bench::new()?;
     let output = Command::new(&bench.programs.vcpid)
         .args(["record", "--clock", "cpu-clock", "-o"])
         .arg(bench.path("db"))
         .args(["--", "true"])
         .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let period: i64 = bench.query("SELECT period FROM epoch")?;
     let per_second = 1_000_000_000 / period;
     let is_round = [10, 20, 50, 100, 200, 500, 1000].contains(&per_second);
-    ensure(is_round && 1_000_000_000 % period == 0, || {
-        period.to_string()
-    })?;
+    ensure!(is_round && 1_000_000_000 % period == 0, "{period}");
     let said = format!("{per_second} a second, which cost a program up to ");
-    ensure(text(&output).contains(&said), || text(&output))?;
-    done()
+    ensure!(text(&output).contains(&said), text(&output));
+    Ok(())
 }
 
+pub(crate) const DEAR_RATE: Test = test(
+    "a rate that costs a program much is said to",
+    dear_rate,
+    &[],
+);
 /// Who asks for so many samples that a program loses much of its time to them is told so, and who
 /// asks for few is not.
-pub(crate) fn dear_rate() -> TestResult {
+fn dear_rate() -> Result<()> {
     let bench = Bench::new()?;
     let said = |rate: &str| {
         let output = Command::new(&bench.programs.vcpid)
@@ -153,23 +164,28 @@ pub(crate) fn dear_rate() -> TestResult {
             .arg(bench.path(rate))
             .args(["--", "true"])
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
-        Ok::<_, libtest_mimic::Failed>(text(&output))
+        ensure!(output.status.success(), text(&output));
+        anyhow::Ok(text(&output))
     };
     // On a machine where an interrupt costs a third of a microsecond it would not be said.
     let dear = said("100000")?;
     let told = "100000 samples a second take ";
-    ensure(
+    ensure!(
         dear.contains(told) && dear.contains("--rate 4000 takes"),
-        || dear,
-    )?;
+        "{dear}"
+    );
     let cheap = said("4000")?;
-    ensure(!cheap.contains("samples a second take"), || cheap)?;
-    done()
+    ensure!(!cheap.contains("samples a second take"), "{cheap}");
+    Ok(())
 }
 
+pub(crate) const HUGE_PAGES: Test = test(
+    "the recorder does without huge pages, the command does not",
+    huge_pages,
+    &[],
+);
 /// The recorder does without huge pages, which does not pass on to what it records.
-pub(crate) fn huge_pages() -> TestResult {
+fn huge_pages() -> Result<()> {
     let bench = Bench::new()?;
     // The command's parent is the recorder, which has set this up before the command runs.
     let script = "grep THP_enabled /proc/self/status /proc/$PPID/status";
@@ -180,10 +196,10 @@ pub(crate) fn huge_pages() -> TestResult {
         .filter_map(|line| Some(line.split_once("THP_enabled:")?.1.trim()))
         .collect();
     if flags.is_empty() {
-        return Ok(Completion::ignored_with(
-            "needs a kernel that tells of huge pages in /proc/PID/status",
+        bail!(Missing::new(
+            "needs a kernel that tells of huge pages in /proc/PID/status"
         ));
     }
-    ensure(flags == ["1", "0"], || said.clone())?;
-    done()
+    ensure!(flags == ["1", "0"], "{said}");
+    Ok(())
 }

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::as_root;
 
 use crate::bench::Bench;
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
 
 /// `command` as the user `nobody`, who has no privileges at all.
 fn as_nobody(command: &Command) -> Command {
@@ -23,7 +23,7 @@ fn as_nobody(command: &Command) -> Command {
 }
 
 /// The program where anybody may execute it, and a folder where anybody may write.
-fn open_to_all(bench: &mut Bench) -> Result<(), Failed> {
+fn open_to_all(bench: &mut Bench) -> Result<()> {
     fs::set_permissions(bench.folder.path(), fs::Permissions::from_mode(0o777))?;
     let copy = bench.path("vcpid");
     fs::copy(&bench.programs.vcpid, &copy)?;
@@ -31,55 +31,71 @@ fn open_to_all(bench: &mut Bench) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(crate) fn unprivileged() -> TestResult {
+pub(crate) const UNPRIVILEGED: Test = test(
+    "an unprivileged user records an own command",
+    unprivileged,
+    &[as_root],
+);
+fn unprivileged() -> Result<()> {
     let mut bench = Bench::new()?;
     open_to_all(&mut bench)?;
     let output =
         as_nobody(&bench.record(&["--", "xz", "-9", "--stdout", "/usr/bin/gcc"])).output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let status = bench.status()?;
-    ensure(status["samples"].as_u64() > Some(20), || status.to_string())?;
-    ensure(status["value_events"].as_u64() > Some(20), || {
-        status.to_string()
-    })?;
+    ensure!(status["samples"].as_u64() > Some(20), "{status}");
+    ensure!(status["value_events"].as_u64() > Some(20), "{status}");
     let kernel: i64 = bench.query(
         "SELECT count(*) FROM cycles JOIN subject ON subject.id = cycles.subject WHERE subject.kernel",
     )?;
-    ensure(kernel == 0, || format!("{kernel} rows of the kernel"))?;
+    ensure!(kernel == 0, "{kernel} rows of the kernel");
     let others: i64 = bench.query("SELECT count(*) FROM subject WHERE uid IS NOT 65534")?;
-    ensure(others == 0, || "rows of another user".to_owned())?;
-    done()
+    ensure!(others == 0, "rows of another user");
+    Ok(())
 }
 
-pub(crate) fn no_permission() -> TestResult {
+pub(crate) const NO_PERMISSION: Test = test(
+    "without permission the message says what would do",
+    no_permission,
+    &[as_root],
+);
+fn no_permission() -> Result<()> {
     let mut bench = Bench::new()?;
     open_to_all(&mut bench)?;
     let output = as_nobody(&bench.record(&["-a", "-d", "1"])).output()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure!(output.status.code() == Some(125), text(&output));
     let said = text(&output);
     for word in ["perf_event_paranoid", "CAP_PERFMON"] {
-        ensure(said.contains(word), || said.clone())?;
+        ensure!(said.contains(word), "{said}");
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn refused() -> TestResult {
+pub(crate) const REFUSED: Test = test(
+    "nothing is written where sampling is refused",
+    refused,
+    &[as_root],
+);
+fn refused() -> Result<()> {
     let mut bench = Bench::new()?;
     open_to_all(&mut bench)?;
     let output = as_nobody(&bench.record(&["-a", "-d", "1"])).output()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
-    ensure(!bench.path("db").exists(), || {
-        "a database was made".to_owned()
-    })?;
-    done()
+    ensure!(output.status.code() == Some(125), text(&output));
+    ensure!(!bench.path("db").exists(), "a database was made");
+    Ok(())
 }
 
+pub(crate) const ANOTHER_USERS_PROCESS: Test = test(
+    "another user's process is refused with what is true",
+    another_users_process,
+    &[as_root],
+);
 /// A setting that allows what is asked for is not what is blamed, and nothing is said twice.
-pub(crate) fn another_users_process() -> TestResult {
+fn another_users_process() -> Result<()> {
     let mut bench = Bench::new()?;
     open_to_all(&mut bench)?;
     let output = as_nobody(&bench.record(&["-p", "1", "-d", "1"])).output()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
+    ensure!(output.status.code() == Some(125), text(&output));
     let said = text(&output);
     let paranoid: i32 = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")?
         .trim()
@@ -89,11 +105,9 @@ pub(crate) fn another_users_process() -> TestResult {
         _ => "perf_event_paranoid to 2",
     };
     for word in [reason, "CAP_PERFMON"] {
-        ensure(said.contains(word), || said.clone())?;
+        ensure!(said.contains(word), "{said}");
     }
-    ensure(said.matches("cannot sample").count() == 1, || said.clone())?;
-    ensure(!bench.path("db").exists(), || {
-        "a database was made".to_owned()
-    })?;
-    done()
+    ensure!(said.matches("cannot sample").count() == 1, "{said}");
+    ensure!(!bench.path("db").exists(), "a database was made");
+    Ok(())
 }

@@ -4,26 +4,35 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use anyhow::{Context as _, Result, ensure};
 use rusqlite::Connection;
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::gcc;
 
 use crate::bench::Bench;
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
 
-pub(crate) fn no_command() -> TestResult {
+pub(crate) const NO_COMMAND: Test = test(
+    "a command that does not exist is 127 and leaves no file",
+    no_command,
+    &[],
+);
+fn no_command() -> Result<()> {
     let bench = Bench::new()?;
     for name in ["no-such-command-anywhere", "/no/such/file"] {
         let output = bench.record(&["--", name]).output()?;
-        ensure(output.status.code() == Some(127), || text(&output))?;
-        ensure(text(&output).contains(name), || text(&output))?;
-        ensure(!bench.path("db").exists(), || {
-            "a database was made".to_owned()
-        })?;
+        ensure!(output.status.code() == Some(127), text(&output));
+        ensure!(text(&output).contains(name), text(&output));
+        ensure!(!bench.path("db").exists(), "a database was made");
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn foreign_files() -> TestResult {
+pub(crate) const FOREIGN_FILES: Test = test(
+    "a file that is no vcpi database is refused untouched",
+    foreign_files,
+    &[],
+);
+fn foreign_files() -> Result<()> {
     let bench = Bench::new()?;
     let other = {
         let connection = Connection::open(bench.path("other"))?;
@@ -35,19 +44,23 @@ pub(crate) fn foreign_files() -> TestResult {
     for contents in [b"just some text\n".to_vec(), vec![0; 5000], other] {
         fs::write(bench.path("db"), &contents)?;
         let output = bench.record(&["--", "touch"]).arg(&marker).output()?;
-        ensure(output.status.code() == Some(125), || text(&output))?;
-        ensure(text(&output).contains("(-o "), || text(&output))?;
-        ensure(fs::read(bench.path("db"))? == contents, || {
-            "the file was changed".to_owned()
-        })?;
-        ensure(!marker.exists(), || {
-            "the command was run all the same".to_owned()
-        })?;
+        ensure!(output.status.code() == Some(125), text(&output));
+        ensure!(text(&output).contains("(-o "), text(&output));
+        ensure!(
+            fs::read(bench.path("db"))? == contents,
+            "the file was changed"
+        );
+        ensure!(!marker.exists(), "the command was run all the same");
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn broken_elf() -> TestResult {
+pub(crate) const BROKEN_ELF: Test = test(
+    "a truncated and a foreign ELF are profiled without harm",
+    broken_elf,
+    &[gcc],
+);
+fn broken_elf() -> Result<()> {
     let bench = Bench::new()?;
     let burner = bench.compile(
         "burner",
@@ -62,30 +75,32 @@ pub(crate) fn broken_elf() -> TestResult {
         copy.display()
     );
     let output = bench.record(&["--", "sh", "-c", &script]).output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     let output = Command::new(&bench.programs.vcpi)
         .arg("top")
         .arg("-i")
         .arg(bench.path("db"))
         .output()?;
-    ensure(output.status.success(), || text(&output))?;
+    ensure!(output.status.success(), text(&output));
     // A file that the kernel cannot execute goes to the shell, as from a shell, and fails there.
     let nonsense = bench.path("nonsense");
     fs::write(&nonsense, b"\x7fELF but nothing more\n")?;
     fs::set_permissions(&nonsense, fs::Permissions::from_mode(0o755))?;
     let output = bench.record(&["--"]).arg(&nonsense).output()?;
-    ensure(matches!(output.status.code(), Some(126 | 127)), || {
+    ensure!(
+        matches!(output.status.code(), Some(126 | 127)),
         text(&output)
-    })?;
-    done()
+    );
+    Ok(())
 }
 
+pub(crate) const FILTERS: Test = test("a filter that cannot be is refused", filters, &[]);
 /// A folder that is no control group is refused, and so are filters where no engine can filter.
-pub(crate) fn filters() -> TestResult {
+fn filters() -> Result<()> {
     let bench = Bench::new()?;
     let folder = bench.path("group");
     fs::create_dir(&folder)?;
-    let group = folder.to_str().ok_or("a path that is not UTF-8")?;
+    let group = folder.to_str().context("a path that is not UTF-8")?;
     for (wrong, why) in [
         (["--cgroup", group], "is no control group of version 2"),
         (["--cgroup", "/nowhere"], "cannot find the control group"),
@@ -93,12 +108,13 @@ pub(crate) fn filters() -> TestResult {
     ] {
         let output = bench.record(&wrong).args(["--", "true"]).output()?;
         let refused = output.status.code() == Some(125) && text(&output).contains(why);
-        ensure(refused && !bench.path("db").exists(), || text(&output))?;
+        ensure!(refused && !bench.path("db").exists(), text(&output));
     }
-    done()
+    Ok(())
 }
 
-pub(crate) fn options() -> TestResult {
+pub(crate) const OPTIONS: Test = test("what looks like an option is no command", options, &[]);
+fn options() -> Result<()> {
     let bench = Bench::new()?;
     for wrong in [
         &["--seeds", "3", "--", "true"][..],
@@ -106,16 +122,14 @@ pub(crate) fn options() -> TestResult {
         &["--rate", "0", "true"],
     ] {
         let output = bench.record(wrong).output()?;
-        ensure(output.status.code() == Some(2), || text(&output))?;
-        ensure(!bench.path("db").exists(), || {
-            "a database was made".to_owned()
-        })?;
+        ensure!(output.status.code() == Some(2), text(&output));
+        ensure!(!bench.path("db").exists(), "a database was made");
     }
     // Behind two dashes anything is a command, and a command's own options are its own.
     let output = bench.record(&["--", "-x"]).output()?;
-    ensure(output.status.code() == Some(127), || text(&output))?;
+    ensure!(output.status.code() == Some(127), text(&output));
     let output = bench.record(&["sh", "-c", "exit 5"]).output()?;
-    ensure(output.status.code() == Some(5), || text(&output))?;
+    ensure!(output.status.code() == Some(5), text(&output));
     for (impossible, why) in [
         (&["--bounce=often"][..], "auto, off, a number"),
         (&["--bounce=step:0"], "step: with such a number"),
@@ -131,17 +145,22 @@ pub(crate) fn options() -> TestResult {
             .arg("true")
             .output()?;
         let said = text(&output);
-        ensure(
+        ensure!(
             output.status.code() == Some(2) && said.contains(why),
-            || said.clone(),
-        )?;
+            "{said}"
+        );
     }
-    done()
+    Ok(())
 }
 
+pub(crate) const RAW_THAT_IS_THERE: Test = test(
+    "a raw recording that is there is refused, and no database made",
+    raw_that_is_there,
+    &[],
+);
 /// Where one of both files cannot be made, the other is not made either, and the command does not
 /// run. What is there stays as it is.
-pub(crate) fn raw_that_is_there() -> TestResult {
+fn raw_that_is_there() -> Result<()> {
     let bench = Bench::new()?;
     let (raw, marker) = (bench.path("raw"), bench.path("ran"));
     let record = || {
@@ -151,19 +170,15 @@ pub(crate) fn raw_that_is_there() -> TestResult {
     };
     fs::write(&raw, "mine")?;
     let output = record()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
-    ensure(text(&output).contains("is there already"), || text(&output))?;
-    ensure(fs::read(&raw)? == b"mine", || "it was changed".to_owned())?;
-    ensure(!bench.path("db").exists(), || {
-        "a database was made".to_owned()
-    })?;
+    ensure!(output.status.code() == Some(125), text(&output));
+    ensure!(text(&output).contains("is there already"), text(&output));
+    ensure!(fs::read(&raw)? == b"mine", "it was changed");
+    ensure!(!bench.path("db").exists(), "a database was made");
     fs::remove_file(&raw)?;
     fs::write(bench.path("db"), "just some text")?;
     let output = record()?;
-    ensure(output.status.code() == Some(125), || text(&output))?;
-    ensure(!raw.exists(), || "a raw recording was made".to_owned())?;
-    ensure(!marker.exists(), || {
-        "the command was run all the same".to_owned()
-    })?;
-    done()
+    ensure!(output.status.code() == Some(125), text(&output));
+    ensure!(!raw.exists(), "a raw recording was made");
+    ensure!(!marker.exists(), "the command was run all the same");
+    Ok(())
 }

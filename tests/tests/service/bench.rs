@@ -8,14 +8,13 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
+use vcpi_tests::harness::text;
 use vcpi_tests::programs::Programs;
-
-use crate::common::ensure;
 use vcpi_tests::rows::Rows;
 
 /// How long anything is waited for before the test fails.
@@ -28,8 +27,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new() -> Result<Self, Failed> {
-        let programs = Programs::find().map_err(|error| format!("{error:#}"))?;
+    pub(crate) fn new() -> Result<Self> {
+        let programs = Programs::find()?;
         Ok(Self {
             folder: tempfile::tempdir()?,
             programs,
@@ -47,12 +46,12 @@ impl Bench {
 
     /// Writes a configuration: places in the folder, what `more` says in its fifth line, and,
     /// unless that says otherwise, a flush each second.
-    pub(crate) fn configure(&self, more: &str) -> Result<PathBuf, Failed> {
+    pub(crate) fn configure(&self, more: &str) -> Result<PathBuf> {
         self.configure_in(&self.directory(), more)
     }
 
     /// As [`configure`](Self::configure) with databases elsewhere.
-    pub(crate) fn configure_in(&self, directory: &Path, more: &str) -> Result<PathBuf, Failed> {
+    pub(crate) fn configure_in(&self, directory: &Path, more: &str) -> Result<PathBuf> {
         let flush = match more.contains("flush_seconds") {
             true => "",
             false => "collection.flush_seconds = 1",
@@ -72,19 +71,15 @@ impl Bench {
     }
 
     /// Starts the service and waits until it is ready.
-    pub(crate) fn start(&self, configuration: &Path) -> Result<Service, Failed> {
+    pub(crate) fn start(&self, configuration: &Path) -> Result<Service> {
         let mut service = self.spawn(configuration, &[])?;
         service.await_told("READY=1")?;
         Ok(service)
     }
 
     /// Starts it as `start` does, under another program that becomes it.
-    pub(crate) fn start_under(
-        &self,
-        words: &[&str],
-        configuration: &Path,
-    ) -> Result<Service, Failed> {
-        let mut command = Command::new(words.first().ok_or("no program")?);
+    pub(crate) fn start_under(&self, words: &[&str], configuration: &Path) -> Result<Service> {
+        let mut command = Command::new(words.first().context("no program")?);
         command.args(words.get(1..).unwrap_or_default());
         command.arg(&self.programs.vcpid);
         let mut service = self.spawn_as(command, configuration, &[])?;
@@ -97,7 +92,7 @@ impl Bench {
         &self,
         configuration: &Path,
         environment: &[(&str, &str)],
-    ) -> Result<Service, Failed> {
+    ) -> Result<Service> {
         let command = Command::new(&self.programs.vcpid);
         self.spawn_as(command, configuration, environment)
     }
@@ -107,7 +102,7 @@ impl Bench {
         mut command: Command,
         configuration: &Path,
         environment: &[(&str, &str)],
-    ) -> Result<Service, Failed> {
+    ) -> Result<Service> {
         let socket = self.path("manager");
         // That of a service before.
         let _ = fs::remove_file(&socket);
@@ -121,7 +116,7 @@ impl Bench {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
-        let lines = follow(child.stderr.take().ok_or("no standard error")?);
+        let lines = follow(child.stderr.take().context("no standard error")?);
         Ok(Service {
             child,
             manager,
@@ -131,7 +126,7 @@ impl Bench {
     }
 
     /// Runs `vcpid ctl`.
-    pub(crate) fn ctl(&self, args: &[&str]) -> Result<Output, Failed> {
+    pub(crate) fn ctl(&self, args: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.programs.vcpid);
         command.arg("ctl").args(args);
         command.arg("--socket").arg(self.path("socket"));
@@ -139,12 +134,12 @@ impl Bench {
     }
 
     /// The databases in their order.
-    pub(crate) fn databases(&self) -> Result<Vec<PathBuf>, Failed> {
+    pub(crate) fn databases(&self) -> Result<Vec<PathBuf>> {
         self.files(".db")
     }
 
     /// Files of the directory whose names end so, in their order.
-    pub(crate) fn files(&self, end: &str) -> Result<Vec<PathBuf>, Failed> {
+    pub(crate) fn files(&self, end: &str) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.directory())? {
             let path = entry?.path();
@@ -199,11 +194,11 @@ impl Service {
     }
 
     /// Waits until the manager is told something with this in it, and returns that.
-    pub(crate) fn await_told(&mut self, part: &str) -> Result<String, Failed> {
+    pub(crate) fn await_told(&mut self, part: &str) -> Result<String> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {
-                return Err(format!("it ended with {status}: {:?}", self.all_said()).into());
+                bail!("it ended with {status}: {:?}", self.all_said());
             }
             // A short time, so that a service that has ended is noticed.
             match self.manager.recv_timeout(Duration::from_millis(500)) {
@@ -211,11 +206,11 @@ impl Service {
                 _ => {}
             }
         }
-        Err(format!("the manager was not told {part:?}: {:?}", self.all_said()).into())
+        bail!("the manager was not told {part:?}: {:?}", self.all_said())
     }
 
     /// Waits for so many flushes from now on.
-    pub(crate) fn await_flushes(&mut self, flushes: usize) -> Result<(), Failed> {
+    pub(crate) fn await_flushes(&mut self, flushes: usize) -> Result<()> {
         while self.manager.try_recv().is_ok() {}
         for _ in 0..flushes {
             self.await_told("STATUS=")?;
@@ -224,7 +219,7 @@ impl Service {
     }
 
     /// Waits for a line with this in it, which may have been said before.
-    pub(crate) fn await_line(&mut self, part: &str) -> Result<String, Failed> {
+    pub(crate) fn await_line(&mut self, part: &str) -> Result<String> {
         let found = |said: &[String]| said.iter().find(|line| line.contains(part)).cloned();
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -234,19 +229,19 @@ impl Service {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.said.push(line),
-                Err(_) => return Err(format!("not said: {part:?}; said: {:?}", self.said).into()),
+                Err(_) => bail!("not said: {part:?}; said: {:?}", self.said),
             }
         }
     }
 
     /// Waits until so many lines with this in them have been said.
-    pub(crate) fn await_times(&mut self, times: usize, part: &str) -> Result<(), Failed> {
+    pub(crate) fn await_times(&mut self, times: usize, part: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.times_said(part) < times {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.said.push(line),
-                Err(_) => return Err(format!("not said {times} times: {:?}", self.said).into()),
+                Err(_) => bail!("not said {times} times: {:?}", self.said),
             }
         }
         Ok(())
@@ -264,13 +259,13 @@ impl Service {
         said.filter(|line| line.contains(part)).count()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Failed> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         Ok(kill(pid, signal)?)
     }
 
     /// Has it end; fails unless it does so successfully, and returns how long it took.
-    pub(crate) fn stop(&mut self) -> Result<Duration, Failed> {
+    pub(crate) fn stop(&mut self) -> Result<Duration> {
         let begun = Instant::now();
         self.signal(Signal::SIGTERM)?;
         let status = self.wait()?;
@@ -279,21 +274,21 @@ impl Service {
         while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
             self.said.push(line);
         }
-        ensure(status.success(), || format!("{status}: {:?}", self.said))?;
+        ensure!(status.success(), "{status}: {:?}", self.said);
         Ok(took)
     }
 
     /// Waits for its end.
-    pub(crate) fn wait(&mut self) -> Result<ExitStatus, Failed> {
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
         Ok(self.child.wait()?)
     }
 
     /// A line of its `/proc/PID/status`, in kB.
-    pub(crate) fn memory(&self, name: &str) -> Result<u64, Failed> {
+    pub(crate) fn memory(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let figure = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
-        Ok(figure.ok_or("no such line")?)
+        figure.context("no such line")
     }
 }
 
@@ -306,7 +301,7 @@ impl Drop for Service {
 }
 
 /// What a query gives of a database that nobody writes to.
-pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed> {
+pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T> {
     let rows = Rows::of(database)?;
     let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(connection.query_row(sql, [], |row| row.get(0))?)
@@ -314,10 +309,10 @@ pub(crate) fn query<T: FromSql>(database: &Path, sql: &str) -> Result<T, Failed>
 
 /// Fails unless SQLite finds the database whole, and every flush in it: the samples per PC are
 /// those that were counted for the flush, but for what was counted as lost.
-pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
+pub(crate) fn ensure_whole(database: &Path) -> Result<()> {
     let connection = Connection::open(database)?;
     let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-    ensure(found == "ok", || format!("{}: {found}", database.display()))?;
+    ensure!(found == "ok", "{}: {found}", database.display());
     let rows = Rows::of(database)?;
     let connection = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let broken: i64 = connection.query_row(
@@ -330,16 +325,19 @@ pub(crate) fn ensure_whole(database: &Path) -> Result<(), Failed> {
         [],
         |row| row.get(0),
     )?;
-    ensure(broken == 0, || {
-        format!("{}: {broken} flushes are not whole", database.display())
-    })
+    ensure!(
+        broken == 0,
+        "{}: {broken} flushes are not whole",
+        database.display()
+    );
+    Ok(())
 }
 
 /// A file system of its own, a few MiB large, unmounted at the end.
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    pub(crate) fn mount(at: &Path) -> Result<Self, Failed> {
+    pub(crate) fn mount(at: &Path) -> Result<Self> {
         fs::create_dir(at)?;
         run(
             "mount",
@@ -350,18 +348,18 @@ impl SmallDisk {
     }
 
     /// Mounts it anew with these options.
-    pub(crate) fn remount(&self, options: &str) -> Result<(), Failed> {
+    pub(crate) fn remount(&self, options: &str) -> Result<()> {
         run("mount", &["-o", &format!("remount,{options}")], &self.0)
     }
 
-    pub(crate) fn fill(&self) -> Result<(), Failed> {
+    pub(crate) fn fill(&self) -> Result<()> {
         // Ends with an error when the disk is full, which is meant.
         let _ = fs::write(self.0.join("ballast"), vec![1; 48 << 20]);
         Ok(())
     }
 
     /// Fills it but for so many bytes.
-    pub(crate) fn fill_but(&self, room: u64) -> Result<(), Failed> {
+    pub(crate) fn fill_but(&self, room: u64) -> Result<()> {
         self.fill()?;
         let ballast = fs::OpenOptions::new()
             .write(true)
@@ -370,7 +368,7 @@ impl SmallDisk {
         Ok(ballast.set_len(length.saturating_sub(room))?)
     }
 
-    pub(crate) fn empty(&self) -> Result<(), Failed> {
+    pub(crate) fn empty(&self) -> Result<()> {
         Ok(fs::remove_file(self.0.join("ballast"))?)
     }
 }
@@ -382,16 +380,17 @@ impl Drop for SmallDisk {
     }
 }
 
-fn run(program: &str, args: &[&str], path: &Path) -> Result<(), Failed> {
+fn run(program: &str, args: &[&str], path: &Path) -> Result<()> {
     let output = Command::new(program).args(args).arg(path).output()?;
-    ensure(output.status.success(), || crate::common::text(&output))
+    ensure!(output.status.success(), text(&output));
+    Ok(())
 }
 
 /// A process that keeps a processor busy until it is dropped.
 pub(crate) struct Burner(Child);
 
 impl Burner {
-    pub(crate) fn start() -> Result<Self, Failed> {
+    pub(crate) fn start() -> Result<Self> {
         let child = Command::new("sh")
             .args(["-c", "while :; do :; done"])
             .stdin(Stdio::null())

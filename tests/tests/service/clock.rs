@@ -6,19 +6,24 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use libtest_mimic::Failed;
+use anyhow::{Context as _, Result, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{as_root, gcc};
 use vcpi_tests::programs::root;
 
 use crate::bench::{Bench, ensure_whole, query};
-use crate::common::{ensure, text};
-use crate::{TestResult, done};
 
 /// By how much the clock is set, in seconds.
 const STEP: i64 = 3600;
 
+pub(crate) const SET: Test = test(
+    "a clock that is set begins a new epoch",
+    set,
+    &[as_root, gcc],
+);
 /// The clock is set forth and back again: each time a new epoch begins, by the new time, which is
 /// said; no interval is longer or shorter for it, and nothing is missing within an epoch.
-pub(crate) fn set() -> TestResult {
+fn set() -> Result<()> {
     let bench = Bench::new()?;
     let library = bench.path("clock.so");
     build(&library)?;
@@ -27,7 +32,10 @@ pub(crate) fn set() -> TestResult {
     let (library, step) = (library.display().to_string(), bench.path("step"));
     let environment = [
         ("LD_PRELOAD", library.as_str()),
-        ("CLOCK_STEP", step.to_str().ok_or("a path that is no text")?),
+        (
+            "CLOCK_STEP",
+            step.to_str().context("a path that is no text")?,
+        ),
     ];
     let mut service = bench.spawn(&bench.configure("")?, &environment)?;
     service.await_told("READY=1")?;
@@ -38,28 +46,30 @@ pub(crate) fn set() -> TestResult {
         service.await_flushes(2)?;
     }
     service.stop()?;
-    ensure(service.times_said("the clock was set") == 2, || {
-        format!("{:?}", service.said)
-    })?;
+    ensure!(
+        service.times_said("the clock was set") == 2,
+        "{:?}",
+        service.said
+    );
     let mut begun = Vec::new();
     for end in ["-000001.db", "-000002.db", "-000003.db"] {
-        let database = &bench.files(end)?.pop().ok_or("an epoch is missing")?;
+        let database = &bench.files(end)?.pop().context("an epoch is missing")?;
         ensure_whole(database)?;
         ensure_plain_times(database)?;
         let started: i64 = query(database, "SELECT started FROM epoch")?;
         begun.push(started / 1_000_000_000);
     }
     let half = STEP / 2;
-    ensure(
+    ensure!(
         begun[1] - begun[0] > half && begun[1] - begun[2] > half,
-        || format!("begun at {begun:?}"),
-    )?;
-    done()
+        "begun at {begun:?}"
+    );
+    Ok(())
 }
 
 /// Fails unless intervals follow one another, each of them as long as it can have been, within
 /// their epoch.
-fn ensure_plain_times(database: &Path) -> Result<(), Failed> {
+fn ensure_plain_times(database: &Path) -> Result<()> {
     let wrong: i64 = query(
         database,
         &format!(
@@ -69,17 +79,21 @@ fn ensure_plain_times(database: &Path) -> Result<(), Failed> {
             half = STEP / 2 * 1_000_000_000
         ),
     )?;
-    ensure(wrong == 0, || {
-        format!("{}: {wrong} times are wrong", database.display())
-    })
+    ensure!(
+        wrong == 0,
+        "{}: {wrong} times are wrong",
+        database.display()
+    );
+    Ok(())
 }
 
 /// Makes the library that the service's clock comes from.
-fn build(library: &Path) -> Result<(), Failed> {
+fn build(library: &Path) -> Result<()> {
     let output = Command::new("gcc")
         .args(["-O1", "-shared", "-fPIC", "-o"])
         .arg(library)
         .arg(root().join("tests/tests/service/clock.c"))
         .output()?;
-    ensure(output.status.success(), || text(&output))
+    ensure!(output.status.success(), text(&output));
+    Ok(())
 }

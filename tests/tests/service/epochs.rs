@@ -5,17 +5,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use libtest_mimic::Failed;
+use anyhow::{Result, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::as_root;
 
 use crate::bench::{Bench, ensure_whole};
-use crate::common::ensure;
-use crate::{TestResult, done};
 
 /// The file of an earlier epoch, of about so many MiB.
-fn earlier(bench: &Bench, sequence: u32, mebibytes: u32) -> Result<PathBuf, Failed> {
+fn earlier(bench: &Bench, sequence: u32, mebibytes: u32) -> Result<PathBuf> {
     let name = format!("2020-01-{:02}T00-00-00-{sequence:06}.db", sequence % 28 + 1);
     let path = bench.directory().join(name);
     let epoch = profiledb::Epoch {
@@ -30,7 +30,7 @@ fn earlier(bench: &Bench, sequence: u32, mebibytes: u32) -> Result<PathBuf, Fail
         cycles_per_unit: 1.0,
         period: 1_000_000,
         window: 16,
-        settings: "{}".to_owned(),
+        settings: profiledb::EpochSettings::default(),
     };
     profiledb::Writer::create_epoch_as(&path, &epoch, Some(sequence.into()))?.close()?;
     Connection::open(&path)?.execute_batch(&format!(
@@ -40,15 +40,20 @@ fn earlier(bench: &Bench, sequence: u32, mebibytes: u32) -> Result<PathBuf, Fail
 }
 
 /// A directory such as a service leaves.
-fn directory(bench: &Bench) -> Result<(), Failed> {
+fn directory(bench: &Bench) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     Ok(fs::DirBuilder::new()
         .mode(0o700)
         .create(bench.directory())?)
 }
 
+pub(crate) const STARTS: Test = test(
+    "each start is an epoch in a file of its own",
+    starts,
+    &[as_root],
+);
 /// Names say when, and in which order.
-pub(crate) fn starts() -> TestResult {
+fn starts() -> Result<()> {
     let bench = Bench::new()?;
     let configuration = bench.configure("")?;
     for _ in 0..2 {
@@ -57,18 +62,17 @@ pub(crate) fn starts() -> TestResult {
         service.stop()?;
     }
     let databases = bench.databases()?;
-    ensure(databases.len() == 2, || format!("{databases:?}"))?;
+    ensure!(databases.len() == 2, "{databases:?}");
     for (database, end) in databases.iter().zip(["-000001.db", "-000002.db"]) {
-        ensure(database.to_string_lossy().ends_with(end), || {
-            format!("{databases:?}")
-        })?;
+        ensure!(database.to_string_lossy().ends_with(end), "{databases:?}");
         ensure_whole(database)?;
     }
-    done()
+    Ok(())
 }
 
+pub(crate) const AGE: Test = test("old epochs go, the newest stay", age, &[as_root]);
 /// Epochs that were last written years ago go with the first flush, but for the newest.
-pub(crate) fn age() -> TestResult {
+fn age() -> Result<()> {
     let bench = Bench::new()?;
     directory(&bench)?;
     let old = SystemTime::now() - Duration::from_secs(3 * 365 * 86_400);
@@ -81,15 +85,21 @@ pub(crate) fn age() -> TestResult {
     service.stop()?;
     let left = bench.databases()?;
     // Two of them, and the one that runs.
-    ensure(left.len() == 3, || format!("{left:?}"))?;
-    ensure(left[0].to_string_lossy().ends_with("-000004.db"), || {
-        format!("{left:?}")
-    })?;
-    done()
+    ensure!(left.len() == 3, "{left:?}");
+    ensure!(
+        left[0].to_string_lossy().ends_with("-000004.db"),
+        "{left:?}"
+    );
+    Ok(())
 }
 
+pub(crate) const SIZE: Test = test(
+    "the oldest epochs go when all are too large",
+    size,
+    &[as_root],
+);
 /// The oldest go until the rest has room, whatever is to be kept otherwise.
-pub(crate) fn size() -> TestResult {
+fn size() -> Result<()> {
     let bench = Bench::new()?;
     directory(&bench)?;
     for sequence in 1..=5 {
@@ -103,7 +113,7 @@ pub(crate) fn size() -> TestResult {
         .iter()
         .map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()))
         .sum();
-    ensure(bytes <= 32 << 20, || format!("{bytes} bytes: {left:?}"))?;
+    ensure!(bytes <= 32 << 20, "{bytes} bytes: {left:?}");
     // How many had to go depends on what the running epoch takes, but they are the first.
     let gone = (1..=5)
         .filter(|sequence| {
@@ -114,13 +124,18 @@ pub(crate) fn size() -> TestResult {
         })
         .collect::<Vec<u32>>();
     let first: Vec<u32> = (1..=5).take(gone.len()).collect();
-    ensure(gone.len() >= 2 && gone == first, || format!("{left:?}"))?;
-    done()
+    ensure!(gone.len() >= 2 && gone == first, "{left:?}");
+    Ok(())
 }
 
+pub(crate) const MOVED_ASIDE: Test = test(
+    "a foreign, a newer, an older and a damaged database are moved aside",
+    moved_aside,
+    &[as_root],
+);
 /// What cannot be used is out of the way, and said with its reason; what is not an epoch's file
 /// stays.
-pub(crate) fn moved_aside() -> TestResult {
+fn moved_aside() -> Result<()> {
     let bench = Bench::new()?;
     directory(&bench)?;
     fs::write(
@@ -145,28 +160,34 @@ pub(crate) fn moved_aside() -> TestResult {
     ];
     for (sequence, reason) in (1..).zip(reasons) {
         let line = service.await_line(&format!("-00000{sequence}.db.damaged"))?;
-        ensure(
+        ensure!(
             line.contains("moved aside") && line.contains(reason),
-            || line.clone(),
-        )?;
+            "{line}"
+        );
     }
     service.stop()?;
-    ensure(bench.files(".damaged")?.len() == reasons.len(), || {
-        "not all are there".to_owned()
-    })?;
-    ensure(service.times_said("moved aside") == reasons.len(), || {
-        format!("{:?}", service.said)
-    })?;
+    ensure!(
+        bench.files(".damaged")?.len() == reasons.len(),
+        "not all are there"
+    );
+    ensure!(
+        service.times_said("moved aside") == reasons.len(),
+        "{:?}",
+        service.said
+    );
     let left = bench.databases()?;
-    ensure(left.len() == 3 && left[2].ends_with("notes.db"), || {
-        format!("{left:?}")
-    })?;
-    done()
+    ensure!(left.len() == 3 && left[2].ends_with("notes.db"), "{left:?}");
+    Ok(())
 }
 
+pub(crate) const DAMAGED_AT_RANDOM: Test = test(
+    "a database damaged at random harms nothing",
+    damaged_at_random,
+    &[as_root],
+);
 /// Whatever bytes are wrong in an earlier database, the service starts, goes on and ends well, and
 /// what it writes is whole.
-pub(crate) fn damaged_at_random() -> TestResult {
+fn damaged_at_random() -> Result<()> {
     let bench = Bench::new()?;
     directory(&bench)?;
     let mut random = StdRng::seed_from_u64(7);
@@ -192,16 +213,19 @@ pub(crate) fn damaged_at_random() -> TestResult {
     service.await_flushes(2)?;
     service.stop()?;
     let newest = bench.files("-000021.db")?;
-    ensure(newest.len() == 1, || {
-        format!("{:?}: {:?}", bench.databases(), service.said)
-    })?;
+    ensure!(
+        newest.len() == 1,
+        "{:?}: {:?}",
+        bench.databases(),
+        service.said
+    );
     ensure_whole(&newest[0])?;
     let left = bench.databases()?.len() + bench.files(".damaged")?.len();
-    ensure(left == 21, || format!("{left} files are left"))?;
-    done()
+    ensure!(left == 21, "{left} files are left");
+    Ok(())
 }
 
-fn overwrite(path: &Path, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) -> Result<()> {
     let file = File::options().write(true).open(path)?;
     Ok(file.write_all_at(bytes, at)?)
 }

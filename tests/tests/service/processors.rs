@@ -5,18 +5,23 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use libtest_mimic::{Completion, Failed};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::{Missing, as_root};
 
 use crate::bench::{Bench, Burner, Service, ensure_whole, query};
-use crate::common::ensure;
-use crate::{TestResult, done};
 
+pub(crate) const LISTED: Test = test(
+    "a processor that comes and goes begins a new epoch",
+    listed,
+    &[as_root],
+);
 /// The list of processors that are online changes, as when one is plugged or unplugged: sampling
 /// begins anew on those that are there. The list is a file of the test's, which the service sees in
 /// the place of the kernel's.
-pub(crate) fn listed() -> TestResult {
+fn listed() -> Result<()> {
     let bench = Bench::new()?;
     let _burners = [Burner::start()?, Burner::start()?];
     let online = bench.path("online");
@@ -34,32 +39,33 @@ pub(crate) fn listed() -> TestResult {
     fs::write(&online, "0\n")?;
     service.await_line("-000003.db")?;
     service.await_flushes(1)?;
-    ensure(
+    ensure!(
         service.times_said("other processors are online") == 2,
-        || format!("{:?}", service.said),
-    )?;
+        "{:?}",
+        service.said
+    );
     service.stop()?;
     let databases = bench.databases()?;
-    ensure(databases.len() == 3, || format!("{databases:?}"))?;
+    ensure!(databases.len() == 3, "{databases:?}");
     for database in &databases {
         ensure_whole(database)?;
         let samples: i64 = query(database, "SELECT sum(samples) FROM cycles")?;
-        ensure(samples > 0, || {
-            format!("{}: no samples", database.display())
-        })?;
+        ensure!(samples > 0, "{}: no samples", database.display());
     }
-    done()
+    Ok(())
 }
 
+pub(crate) const UNPLUGGED: Test = test(
+    "an unplugged processor is done without, and sampled when it is back",
+    unplugged,
+    &[as_root, second_processor],
+);
 /// A processor really goes offline, and later comes back: the service goes on with the others, and
 /// with all of them again. Of a processor that was away for a moment only, shorter than the service
 /// looks, it notices that sampling there has ended, and begins it anew. What was collected on the
 /// way is in one epoch after the other.
-pub(crate) fn unplugged() -> TestResult {
-    let processor = match Processor::find() {
-        Ok(processor) => processor,
-        Err(reason) => return Ok(Completion::ignored_with(reason)),
-    };
+fn unplugged() -> Result<()> {
+    let processor = Processor::find()?;
     let bench = Bench::new()?;
     let _burner = Burner::start()?;
     let mut service = bench.start(&bench.configure("")?)?;
@@ -78,13 +84,15 @@ pub(crate) fn unplugged() -> TestResult {
     // Each is said once.
     let said = service.times_said("sampling begins anew");
     let databases = bench.databases()?;
-    ensure(said >= 3 && databases.len() == said + 1, || {
-        format!("{databases:?}: {:?}", service.said)
-    })?;
+    ensure!(
+        said >= 3 && databases.len() == said + 1,
+        "{databases:?}: {:?}",
+        service.said
+    );
     for database in &databases {
         ensure_whole(database)?;
     }
-    done()
+    Ok(())
 }
 
 /// Waits until the service has samples of a program of this name, which may run on this processor
@@ -95,7 +103,7 @@ fn ensure_sampled(
     processor: &Processor,
     name: &str,
     on_it: bool,
-) -> Result<(), Failed> {
+) -> Result<()> {
     let program = bench.path(name);
     fs::copy("/bin/sh", &program)?;
     let _pinned = Pinned::start(&program, if on_it { processor.number } else { 0 })?;
@@ -106,12 +114,12 @@ fn ensure_sampled(
     );
     for _ in 0..FLUSHES {
         service.await_flushes(1)?;
-        let running = bench.databases()?.pop().ok_or("no database")?;
+        let running = bench.databases()?.pop().context("no database")?;
         if query::<i64>(&running, &sql)? > 0 {
             return Ok(());
         }
     }
-    Err(format!("no samples of {name}: {:?}", service.all_said()).into())
+    bail!("no samples of {name}: {:?}", service.all_said())
 }
 
 /// In so many flushes a program that runs all the time has samples, unless it is not sampled.
@@ -121,7 +129,7 @@ const FLUSHES: usize = 30;
 struct Pinned(Child);
 
 impl Pinned {
-    fn start(program: &Path, processor: usize) -> Result<Self, Failed> {
+    fn start(program: &Path, processor: usize) -> Result<Self> {
         let child = Command::new(program)
             .args(["-c", "while :; do :; done"])
             .stdin(Stdio::null())
@@ -142,6 +150,11 @@ impl Drop for Pinned {
     }
 }
 
+/// A second processor, which can be taken offline.
+fn second_processor() -> Result<(), Missing> {
+    Processor::find().map(drop)
+}
+
 /// A processor that can be taken offline. It is online again when this is dropped, and also when
 /// the test is killed: another process waits for its end.
 struct Processor {
@@ -152,20 +165,23 @@ struct Processor {
 
 impl Processor {
     /// The last one, unless the first has to do without it, or the reason why there is none.
-    fn find() -> Result<Self, String> {
+    fn find() -> Result<Self, Missing> {
         let online = fs::read_to_string("/sys/devices/system/cpu/online");
-        let online = online.map_err(|error| format!("needs the list of processors: {error}"))?;
+        let online = online
+            .map_err(|error| Missing::new(format!("needs the list of processors: {error}")))?;
         let last = online.trim().rsplit([',', '-']).next().unwrap_or_default();
         let number = last
             .parse()
-            .map_err(|_| format!("{online:?} is no list of processors"))?;
+            .map_err(|_| Missing::new(format!("{online:?} is no list of processors")))?;
         if number == 0 {
-            return Err("needs two processors".to_owned());
+            return Err(Missing::new("needs two processors"));
         }
         let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{number}/online"));
         let needed = |error| {
             let switch = switch.display();
-            format!("needs a processor that can be taken offline: {switch}: {error}")
+            Missing::new(format!(
+                "needs a processor that can be taken offline: {switch}: {error}"
+            ))
         };
         // It is online already.
         fs::write(&switch, "1").map_err(needed)?;

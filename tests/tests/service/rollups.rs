@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use anyhow::{Result, bail, ensure};
 use counters::Counter;
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use libtest_mimic::Failed;
 use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::{
     Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer,
 };
+use vcpi_tests::harness::{Test, test};
+use vcpi_tests::needs::as_root;
 
 use crate::bench::{Bench, SmallDisk};
-use crate::common::ensure;
-use crate::{TestResult, done};
 
 /// A minute, a day, and a Monday at midnight, in nanoseconds.
 const MINUTE: i64 = 60_000_000_000;
@@ -22,7 +22,7 @@ const DAY: i64 = 1_440 * MINUTE;
 const MONDAY: i64 = 1_577_664_000_000_000_000 + 7 * DAY;
 
 /// Writes a day of flushes, one an hour and a half, with lists of so many instructions.
-fn day(folder: &Path, number: i64, instructions: u64) -> Result<(), Failed> {
+fn day(folder: &Path, number: i64, instructions: u64) -> Result<()> {
     let started = MONDAY + number * DAY;
     let (path, sequence) = Directory::new(folder)?.next(started)?;
     let epoch = Epoch {
@@ -37,7 +37,7 @@ fn day(folder: &Path, number: i64, instructions: u64) -> Result<(), Failed> {
         cycles_per_unit: 1.0,
         period: 1_000_000,
         window: 256,
-        settings: "{}".to_owned(),
+        settings: profiledb::EpochSettings::default(),
     };
     let mut writer = Writer::create_epoch_as(&path, &epoch, Some(sequence))?;
     let mut coins = Generator::new(started.unsigned_abs());
@@ -88,7 +88,7 @@ fn day(folder: &Path, number: i64, instructions: u64) -> Result<(), Failed> {
 }
 
 /// Samples and values of all databases of a folder.
-fn sums(folder: &Path) -> Result<(u64, f64, f64), Failed> {
+fn sums(folder: &Path) -> Result<(u64, f64, f64)> {
     let profile = Profile::load(&[folder.to_owned()], &Filter::default())?;
     let samples = profile.cycles.iter().map(|row| row.samples).sum();
     let reached = profile.hotlists.iter().map(|row| row.reached).sum();
@@ -96,9 +96,14 @@ fn sums(folder: &Path) -> Result<(u64, f64, f64), Failed> {
     Ok((samples, reached, tuples.map(|tuple| tuple.estimate).sum()))
 }
 
+pub(crate) const FULL_DISK: Test = test(
+    "a full disk harms no roll-up, and it goes on when there is room",
+    full_disk,
+    &[as_root],
+);
 /// A disk that is full, or becomes so at any moment of a piece of the work, fails the piece. All
 /// that there was is still there, and once there is room the rest is done.
-pub(crate) fn full_disk() -> TestResult {
+fn full_disk() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let disk = SmallDisk::mount(&folder.path().join("disk"))?;
     let place = folder.path().join("disk");
@@ -136,26 +141,30 @@ pub(crate) fn full_disk() -> TestResult {
                 failures += 1;
                 midway += u64::from(room > 0);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => bail!("{error}"),
         }
         let after = sums(&place)?;
         // Of rare values some stand for others, by lot.
         let is_same = (after.0, after.1) == (before.0, before.1)
             && (after.2 - before.2).abs() < before.2 / 100.0;
-        ensure(is_same, || {
-            format!("{after:?} and not {before:?} after {pieces} pieces")
-        })?;
+        ensure!(
+            is_same,
+            "{after:?} and not {before:?} after {pieces} pieces"
+        );
     }
-    ensure(failures > 3 && midway > 3, || {
-        format!("{failures} failures, {midway} of them on the way")
-    })?;
+    ensure!(
+        failures > 3 && midway > 3,
+        "{failures} failures, {midway} of them on the way"
+    );
     let files = Directory::new(&place)?.list()?;
-    ensure(files.len() == 1, || format!("{files:?}"))?;
-    done()
+    ensure!(files.len() == 1, "{files:?}");
+    Ok(())
 }
 
+pub(crate) const EARLIER_EPOCHS: Test =
+    test("earlier epochs are rolled up", earlier_epochs, &[as_root]);
 /// The service rolls up what earlier epochs left, and says so; nothing of it is lost.
-pub(crate) fn earlier_epochs() -> TestResult {
+fn earlier_epochs() -> Result<()> {
     let bench = Bench::new()?;
     fs::DirBuilder::new()
         .mode(0o700)
@@ -175,10 +184,11 @@ pub(crate) fn earlier_epochs() -> TestResult {
     let profile = Profile::load(&[bench.directory()], &earlier)?;
     let samples: u64 = profile.cycles.iter().map(|row| row.samples).sum();
     let reached: f64 = profile.hotlists.iter().map(|row| row.reached).sum();
-    ensure((samples, reached) == (before.0, before.1), || {
-        format!("{samples} samples, {reached} values and not {before:?}")
-    })?;
+    ensure!(
+        (samples, reached) == (before.0, before.1),
+        "{samples} samples, {reached} values and not {before:?}"
+    );
     let files = bench.databases()?;
-    ensure(files.len() == 2, || format!("{files:?}"))?;
-    done()
+    ensure!(files.len() == 2, "{files:?}");
+    Ok(())
 }

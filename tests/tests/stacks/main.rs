@@ -3,53 +3,29 @@
 //! Needs the release build of both programs, gcc, root for the engine `bpf`, and `perf` and python3
 //! for two tests. Takes a minute.
 
-/// As [`bench`]; where something is missing the test is skipped.
-macro_rules! bench {
-    () => {
-        match $crate::bench()? {
-            Ok(bench) => bench,
-            Err(missing) => return Ok(libtest_mimic::Completion::ignored_with(missing)),
-        }
-    };
-}
-
-#[path = "../common/mod.rs"]
-mod common;
 mod perf;
-#[path = "../common/trial.rs"]
-mod trial;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use libtest_mimic::{Arguments, Failed};
+use anyhow::{Context as _, Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use profiledb::{Filter, Profile, StackEnd, StackRow};
+use vcpi_tests::harness::{Test, one_at_a_time, run, test, text};
+use vcpi_tests::needs::{as_root, bpf, gcc};
 use vcpi_tests::programs::{Programs, root};
 
-use common::{ensure, text};
-use trial::{Test, TestResult, done, trials};
-
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // One at a time: their programs would take processor time from each other.
-    arguments.test_threads.get_or_insert(1);
-    let tests: [(&str, Test); 5] = [
-        ("paths are those of the program", by_handler),
-        ("paths are those of a stripped program", of_stripped),
-        ("paths are those of the program, engine ring", by_ring),
-        (
-            "functions and calls take the time that perf finds",
-            perf::of_fixture,
-        ),
-        (
-            "functions and calls of an interpreter take the time that perf finds",
-            perf::of_interpreter,
-        ),
+    let tests = [
+        BY_HANDLER,
+        OF_STRIPPED,
+        BY_RING,
+        perf::OF_FIXTURE,
+        perf::OF_INTERPRETER,
     ];
-    libtest_mimic::run(&arguments, trials(tests)).exit_code()
+    run(&one_at_a_time(), tests).exit_code()
 }
 
 /// Samples a second.
@@ -68,40 +44,34 @@ struct Bench {
     functions: BTreeMap<u64, (u64, String)>,
 }
 
-/// What is missing, or what there is to test with.
-fn bench() -> Result<Result<Bench, String>, Failed> {
-    if !nix::unistd::geteuid().is_root() {
-        return Ok(Err("needs root".to_owned()));
-    }
-    if Command::new("gcc").arg("--version").output().is_err() {
-        return Ok(Err("needs gcc".to_owned()));
-    }
-    let folder = tempfile::tempdir()?;
-    let program = folder.path().join("stacks");
-    let built = Command::new("gcc")
-        .args(["-O2", "-fomit-frame-pointer", "-o"])
-        .arg(&program)
-        .arg(root().join("tests/fixtures/stacks.c"))
-        .arg("-lpthread")
-        .output()?;
-    ensure(built.status.success(), || text(&built))?;
-    let bytes = fs::read(&program)?;
-    let file = object::File::parse(bytes.as_slice())?;
-    let mut functions = BTreeMap::new();
-    for symbol in file.symbols().filter(|symbol| symbol.size() > 0) {
-        let (start, name) = (symbol.address(), symbol.name()?);
-        functions.insert(start, (start + symbol.size(), name.to_owned()));
-    }
-    Ok(Ok(Bench {
-        folder,
-        programs: Programs::find()?,
-        program,
-        functions,
-    }))
-}
-
 impl Bench {
-    fn record(&self, engine: &str) -> Result<(Profile, Vec<Vec<String>>), Failed> {
+    /// The program, compiled.
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let program = folder.path().join("stacks");
+        let built = Command::new("gcc")
+            .args(["-O2", "-fomit-frame-pointer", "-o"])
+            .arg(&program)
+            .arg(root().join("tests/fixtures/stacks.c"))
+            .arg("-lpthread")
+            .output()?;
+        ensure!(built.status.success(), text(&built));
+        let bytes = fs::read(&program)?;
+        let file = object::File::parse(bytes.as_slice())?;
+        let mut functions = BTreeMap::new();
+        for symbol in file.symbols().filter(|symbol| symbol.size() > 0) {
+            let (start, name) = (symbol.address(), symbol.name()?);
+            functions.insert(start, (start + symbol.size(), name.to_owned()));
+        }
+        Ok(Self {
+            folder,
+            programs: Programs::find()?,
+            program,
+            functions,
+        })
+    }
+
+    fn record(&self, engine: &str) -> Result<(Profile, Vec<Vec<String>>)> {
         let database = self.folder.path().join(format!("{engine}.db"));
         let output = Command::new(&self.programs.vcpid)
             .args(["record", "-q", "--engine", engine, "--rate", RATE])
@@ -112,7 +82,7 @@ impl Bench {
             .arg(ROUNDS)
             .stdin(Stdio::null())
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         let paths = String::from_utf8_lossy(&output.stdout);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
         let paths = paths.lines().map(words).collect();
@@ -144,9 +114,9 @@ impl Bench {
 
 /// Whether the frames of a stack are those of a path, as far as they go; and whether the stack ends
 /// as it has to.
-fn agrees(frames: &[String], end: StackEnd, path: &[String]) -> Result<bool, String> {
-    let wrong = |what: &str| Err(format!("{what}: {frames:?}, {end:?}; the path is {path:?}"));
-    let (last, known) = path.split_last().ok_or("a path without frames")?;
+fn agrees(frames: &[String], end: StackEnd, path: &[String]) -> Result<bool> {
+    let wrong = |what: &str| bail!("{what}: {frames:?}, {end:?}; the path is {path:?}");
+    let (last, known) = path.split_last().context("a path without frames")?;
     let is_right = match last.as_str() {
         // A function that goes on calling itself.
         "..." => frames
@@ -179,7 +149,7 @@ fn agrees(frames: &[String], end: StackEnd, path: &[String]) -> Result<bool, Str
 
 /// Every stack with a known path has that path, or a part of it from the innermost frame on, and
 /// most have all of it. Stacks stand for no more than all samples do.
-fn compare(bench: &Bench, profile: &Profile, paths: &[Vec<String>]) -> Result<Found, Failed> {
+fn compare(bench: &Bench, profile: &Profile, paths: &[Vec<String>]) -> Result<Found> {
     let mut found: Found = HashMap::new();
     for row in &profile.stacks {
         let frames = bench.frames(profile, row);
@@ -205,16 +175,14 @@ fn compare(bench: &Bench, profile: &Profile, paths: &[Vec<String>]) -> Result<Fo
         let pc = profile.stack_nodes[row.node].pc;
         let sum = cycles.entry((row.subject, pc)).or_default();
         let left = sum.0.checked_sub(row.samples);
-        sum.0 = left.ok_or_else(|| format!("more stacks than samples: {row:?}"))?;
+        sum.0 = left.with_context(|| format!("more stacks than samples: {row:?}"))?;
         sum.1 -= row.cycles;
     }
     let (left, behind) = cycles.values().fold((0, 0.0_f64), |sum, left| {
         (sum.0 + left.0, sum.1.min(left.1))
     });
     println!("{left} samples have no stack");
-    ensure(behind > -1.0, || {
-        format!("stacks have {behind} cycles more")
-    })?;
+    ensure!(behind > -1.0, "stacks have {behind} cycles more");
     Ok(found)
 }
 
@@ -223,39 +191,52 @@ fn compare(bench: &Bench, profile: &Profile, paths: &[Vec<String>]) -> Result<Fo
 type Found = HashMap<String, (u64, u64, BTreeMap<StackEnd, u64>)>;
 
 /// Most stacks of each path are as long as they can be.
-fn most(found: &Found, paths: &[Vec<String>], least: f64) -> Result<(), Failed> {
+fn most(found: &Found, paths: &[Vec<String>], least: f64) -> Result<()> {
     for path in paths {
         let (right, all, _) = found.get(&path[0]).cloned().unwrap_or_default();
         let share = right as f64 / all.max(1) as f64;
-        ensure(all > 20 && share >= least, || {
-            format!("{}: {right} of {all}", path[0])
-        })?;
+        ensure!(all > 20 && share >= least, "{}: {right} of {all}", path[0]);
     }
     Ok(())
 }
 
-fn by_handler() -> TestResult {
-    let bench = bench!();
+const BY_HANDLER: Test = test(
+    "paths are those of the program",
+    by_handler,
+    &[as_root, gcc, bpf],
+);
+fn by_handler() -> Result<()> {
+    let bench = Bench::new()?;
     let (profile, paths) = bench.record("bpf")?;
     most(&compare(&bench, &profile, &paths)?, &paths, 0.9)?;
-    done()
+    Ok(())
 }
 
-fn of_stripped() -> TestResult {
-    let bench = bench!();
+const OF_STRIPPED: Test = test(
+    "paths are those of a stripped program",
+    of_stripped,
+    &[as_root, gcc, bpf],
+);
+fn of_stripped() -> Result<()> {
+    let bench = Bench::new()?;
     let stripped = Command::new("strip").arg(&bench.program).output()?;
-    ensure(stripped.status.success(), || text(&stripped))?;
+    ensure!(stripped.status.success(), text(&stripped));
     let (profile, paths) = bench.record("bpf")?;
     most(&compare(&bench, &profile, &paths)?, &paths, 0.9)?;
-    done()
+    Ok(())
 }
 
+const BY_RING: Test = test(
+    "paths are those of the program, engine ring",
+    by_ring,
+    &[as_root, gcc],
+);
 /// The copy of the stack ends before that of the deepest calls does.
-fn by_ring() -> TestResult {
-    let bench = bench!();
+fn by_ring() -> Result<()> {
+    let bench = Bench::new()?;
     let (profile, mut paths) = bench.record("ring")?;
     let found = compare(&bench, &profile, &paths)?;
     paths.retain(|path| path.last().is_some_and(|last| last != "..."));
     most(&found, &paths, 0.9)?;
-    done()
+    Ok(())
 }

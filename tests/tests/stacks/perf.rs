@@ -10,11 +10,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use libtest_mimic::{Completion, Failed};
+use crate::Bench;
+use anyhow::{Result, bail, ensure};
+use vcpi_tests::harness::{Test, test, text};
+use vcpi_tests::needs::{Missing, as_root, bpf, gcc, program};
 use vcpi_tests::programs::{Programs, root};
-
-use crate::common::{ensure, text};
-use crate::trial::{TestResult, done};
 
 /// Least overlap of both distributions.
 const OVERLAP: f64 = 0.95;
@@ -26,6 +26,33 @@ const LEAST: f64 = 500.0;
 
 /// Stacks, each with its functions from the innermost one on, and its weight.
 type Stacks = Vec<(Vec<String>, f64)>;
+
+/// `perf record` of user space, to be told what and how.
+fn record_into(file: &Path) -> Command {
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "--no-buildid", "--no-buildid-cache"])
+        .args(["-e", "cpu-clock:u", "-o"])
+        .arg(file)
+        .stdin(Stdio::null());
+    perf
+}
+
+/// A `perf` that may record.
+fn perf() -> Result<(), Missing> {
+    let tried = record_into(Path::new("/dev/null"))
+        .args(["--", "true"])
+        .output();
+    match tried {
+        Err(_) => Err(Missing::new("needs perf (Debian's linux-perf)")),
+        Ok(tried) if !tried.status.success() => Err(Missing::new("needs a perf that may record")),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The interpreter.
+fn python() -> Result<(), Missing> {
+    program("python3", "--version")
+}
 
 /// A run that both recorded.
 struct Run<'a> {
@@ -44,24 +71,11 @@ impl Run<'_> {
         self.folder.join("with-perf.db")
     }
 
-    /// Records a command with both; why that is not possible here, otherwise.
-    fn record(&self, command: &[&OsStr]) -> Result<Option<&'static str>, Failed> {
-        let perf = |what: &[&str]| {
-            let mut perf = Command::new("perf");
-            perf.args(["record", "-q", "--no-buildid", "--no-buildid-cache"]);
-            perf.args(["-e", "cpu-clock:u"]).args(what);
-            perf.arg("-o").arg(self.folder.join("perf.data")).arg("--");
-            perf.stdin(Stdio::null());
-            perf
-        };
-        match perf(&[]).arg("true").output() {
-            Err(_) => return Ok(Some("needs perf (Debian's linux-perf)")),
-            Ok(tried) if !tried.status.success() => {
-                return Ok(Some("needs a perf that may record"));
-            }
-            Ok(_) => {}
-        }
-        let recorded = perf(&["-F", "999", "-m", "4096", "--call-graph", "dwarf,65528"])
+    /// Records a command with both.
+    fn record(&self, command: &[&OsStr]) -> Result<()> {
+        let recorded = record_into(&self.folder.join("perf.data"))
+            .args(["-F", "999", "-m", "4096", "--call-graph", "dwarf,65528"])
+            .arg("--")
             .arg(&self.programs.vcpid)
             .args(["record", "-q", "--engine", "bpf", "--rate", "2000"])
             .args(["--window", "16", "--frames", "127", "-o"])
@@ -69,11 +83,11 @@ impl Run<'_> {
             .arg("--")
             .args(command)
             .output()?;
-        ensure(recorded.status.success(), || text(&recorded))?;
-        Ok(None)
+        ensure!(recorded.status.success(), text(&recorded));
+        Ok(())
     }
 
-    fn of_perf(&self) -> Result<Stacks, Failed> {
+    fn of_perf(&self) -> Result<Stacks> {
         let script = Command::new("perf")
             .args(["script", "--no-inline", "--comm", self.comm])
             .args(["-F", "ip,sym", "-i"])
@@ -93,18 +107,18 @@ impl Run<'_> {
     }
 
     /// What `vcpi` says to a command.
-    fn told(&self, words: &[&str]) -> Result<String, Failed> {
+    fn told(&self, words: &[&str]) -> Result<String> {
         let output = Command::new(&self.programs.vcpi)
             .arg("-i")
             .arg(self.database())
             .args(words)
             .stdin(Stdio::null())
             .output()?;
-        ensure(output.status.success(), || text(&output))?;
+        ensure!(output.status.success(), text(&output));
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    fn of_folded(&self) -> Result<Stacks, Failed> {
+    fn of_folded(&self) -> Result<Stacks> {
         let folded = self.told(&["export", "folded"])?;
         let lines = folded.lines().filter_map(|line| {
             let (stack, weight) = line.rsplit_once(' ')?;
@@ -117,7 +131,7 @@ impl Run<'_> {
         Ok(self.kept(lines))
     }
 
-    fn of_tree(&self) -> Result<Stacks, Failed> {
+    fn of_tree(&self) -> Result<Stacks> {
         let tree = self.told(&["cg", self.outermost, "--tree", "--format", "json"])?;
         let stacks = stacks_of(&tree);
         Ok(self.kept(stacks.into_iter()))
@@ -137,11 +151,13 @@ impl Run<'_> {
     }
 
     /// Compares what perf found with the tree of `vcpi cg` and with the export.
-    fn compare(&self) -> TestResult {
+    fn compare(&self) -> Result<()> {
         let theirs = self.of_perf()?;
         if weight(&theirs) < LEAST {
-            let missing = format!("needs a perf that finds {}", self.outermost);
-            return Ok(Completion::ignored_with(missing));
+            bail!(Missing(format!(
+                "needs a perf that finds {}",
+                self.outermost
+            )));
         }
         for (name, ours) in [
             ("export folded", self.of_folded()?),
@@ -156,11 +172,12 @@ impl Run<'_> {
                     .collect()
             });
             println!("{name}: functions {functions:.3}, calls {calls:.3}");
-            ensure(functions >= OVERLAP && calls >= OVERLAP, || {
-                format!("{name}: overlap of functions {functions:.3}, of calls {calls:.3}")
-            })?;
+            ensure!(
+                functions >= OVERLAP && calls >= OVERLAP,
+                "{name}: overlap of functions {functions:.3}, of calls {calls:.3}"
+            );
         }
-        done()
+        Ok(())
     }
 }
 
@@ -240,11 +257,16 @@ fn print_differences(ours: &Stacks, theirs: &Stacks) {
     }
 }
 
+pub(crate) const OF_FIXTURE: Test = test(
+    "functions and calls take the time that perf finds",
+    of_fixture,
+    &[as_root, gcc, bpf, perf],
+);
 /// Functions and calls of a program with known paths take the time that perf finds. What is called
 /// by a signal's handler is left out: perf goes on to what was interrupted, which called nothing.
 /// So is what `qsort` calls: without build ids, perf's stacks of it end in the C library.
-pub(super) fn of_fixture() -> TestResult {
-    let bench = bench!();
+fn of_fixture() -> Result<()> {
+    let bench = Bench::new()?;
     let run = Run {
         programs: &bench.programs,
         folder: bench.folder.path(),
@@ -252,22 +274,22 @@ pub(super) fn of_fixture() -> TestResult {
         outermost: "main",
         leaves_out: &["leaf_of_signal", "leaf_of_sort"],
     };
-    match run.record(&[bench.program.as_os_str(), ROUNDS.as_ref()])? {
-        Some(missing) => Ok(Completion::ignored_with(missing)),
-        None => run.compare(),
-    }
+    run.record(&[bench.program.as_os_str(), ROUNDS.as_ref()])?;
+    run.compare()
 }
 
+pub(crate) const OF_INTERPRETER: Test = test(
+    "functions and calls of an interpreter take the time that perf finds",
+    of_interpreter,
+    &[as_root, gcc, bpf, python, perf],
+);
 /// So do those of an interpreter: deep stacks, most of them where no sample came before.
-pub(super) fn of_interpreter() -> TestResult {
-    let bench = bench!();
+fn of_interpreter() -> Result<()> {
+    let bench = Bench::new()?;
     // A launcher may stand in the path.
     let found = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
-        .output();
-    let Ok(found) = found else {
-        return Ok(Completion::ignored_with("needs python3"));
-    };
+        .output()?;
     let python = PathBuf::from(String::from_utf8(found.stdout)?.trim());
     let name = python.file_name().unwrap_or_default().to_string_lossy();
     let run = Run {
@@ -283,8 +305,6 @@ pub(super) fn of_interpreter() -> TestResult {
         script.as_os_str(),
         ROUNDS_OF_PYTHON.as_ref(),
     ];
-    match run.record(&command)? {
-        Some(missing) => Ok(Completion::ignored_with(missing)),
-        None => run.compare(),
-    }
+    run.record(&command)?;
+    run.compare()
 }
