@@ -11,7 +11,7 @@ use sampler::Pid;
 pub(crate) use symbols::Segment;
 use symbols::{Binary, Functions, Room};
 
-use crate::images::Identity;
+use crate::identity::Identity;
 use crate::system::procfs::{self, MapsLine};
 use crate::unwind::UnwindInfo;
 

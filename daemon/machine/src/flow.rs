@@ -20,7 +20,7 @@ use sampler::{CallerRbp, UnwindRow};
 
 pub use self::state::Symbol;
 use self::state::{RBP, RSP, State, Step};
-use crate::images::ImageId;
+use crate::place::ImageId;
 use crate::system::memory::of_map;
 
 /// Instructions that are looked at to find a return.

@@ -31,6 +31,7 @@ pub mod generated_code;
 pub(crate) mod grants;
 pub mod guards;
 pub mod host;
+mod identity;
 pub mod images;
 pub(crate) mod jitdump;
 pub mod kernel;

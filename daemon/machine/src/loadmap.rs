@@ -511,7 +511,7 @@ fn moved_or_generated(
     } else if live.is_some() && jitdump::is_dump(Path::new(path)) {
         images.note_dump(process.pid, Path::new(path));
     }
-    if !mapping.may_be_generated(images) {
+    if !images.may_be_generated(&mapping) {
         return mapping;
     }
     if let Some(text) = moved::text_of(&mapping, process, live, images) {

@@ -3,7 +3,7 @@
 mod source;
 
 use crate::elf::Segment;
-use crate::images::{ImageId, Images};
+use crate::place::ImageId;
 
 pub use self::source::{is_data, rights};
 pub(crate) use self::source::{is_heap, mapping_of_line, mapping_of_record};
@@ -98,12 +98,6 @@ impl Mapping {
                 .wrapping_add(segment.offset)
                 .wrapping_sub(segment.address),
         )
-    }
-
-    /// Whether code may be made here at run time: memory without a file, or a file that others may
-    /// write through.
-    pub(crate) fn may_be_generated(&self, images: &Images) -> bool {
-        self.executable && (self.is_anon() || images.is_shared(self.image))
     }
 
     /// This mapping as one of code that was made at run time, of that image.

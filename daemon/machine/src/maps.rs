@@ -13,8 +13,8 @@ pub(crate) use self::code::{CodeOfFile, CodeSeen};
 use self::exposed::Exposed;
 use crate::aliases::Aliases;
 use crate::grants::Grants;
-use crate::images::ImageId;
 use crate::mapping::{Mapping, Rights, Spot};
+use crate::place::ImageId;
 use crate::system::memory::Room;
 
 /// The mappings of one process, shared by forked processes until one of them changes.

@@ -1,6 +1,8 @@
 //! Where an instruction lies, whatever process runs it.
 
-use crate::images::ImageId;
+/// Index of an image in [`Images`](crate::images::Images); also the code space of the decode cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ImageId(pub u32);
 
 /// An instruction: image and ELF virtual address (process address for anonymous memory).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

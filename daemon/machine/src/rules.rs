@@ -5,7 +5,7 @@
 //! a while: where programs have more rules than there is room for, to read them by turns would cost
 //! more than all else. Meanwhile their code is as code without rules.
 
-use crate::images::ImageId;
+use crate::place::ImageId;
 use crate::unwind::UnwindInfo;
 
 /// Rules of all images.

@@ -7,6 +7,9 @@ use counters::{Cause, Unit};
 
 use consumers::events::lost::Lost;
 
+/// The name of the trouble.
+pub(super) const LOSSES: &str = "keeping what is sampled";
+
 /// So much time is looked at.
 const SPREAD: Duration = Duration::from_secs(60);
 

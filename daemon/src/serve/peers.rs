@@ -11,11 +11,15 @@
 //! view, the sending of it.
 
 mod connection;
+mod control;
 mod failing;
 mod front;
 mod identity;
+mod outcome;
 mod queue;
 mod relay;
+mod settings;
+mod token;
 mod users;
 mod views;
 
@@ -29,40 +33,17 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+pub(crate) use control::Control;
 use failing::Failing;
 use front::Front;
+use outcome::Finished;
 use queue::Queue;
 use relay::{Latest, Relays};
+pub(crate) use settings::Settings;
 
 use super::newest::Asking;
 use super::status::Status;
 use machine::system::threads::Threads;
-
-/// What readers may take of the service.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// Connections at a time.
-    pub(crate) clients: usize,
-    /// Connections of one user at a time.
-    pub(crate) clients_per_user: usize,
-    /// Requests of one user in a minute.
-    pub(crate) requests_per_minute: u32,
-    /// Bytes of the largest view, and of all views of one user at a time.
-    pub(crate) view_bytes: u64,
-    /// Longest time for making a view.
-    pub(crate) view_time: Duration,
-    /// The group that sees everything, beside root.
-    pub(crate) group: Option<u32>,
-}
-
-/// A request to the service itself, from a peer who may make it.
-#[derive(Debug)]
-pub(crate) struct Control {
-    /// What is asked.
-    pub(crate) request: protocol::Control,
-    /// Where the answer goes; it has room for one, so that answering never blocks.
-    pub(crate) reply: SyncSender<Result<protocol::Answer, String>>,
-}
 
 /// Views that are made at a time.
 const WORKERS: usize = 2;
@@ -128,11 +109,11 @@ impl Peers {
                 settings: settings.clone(),
                 failing: Arc::clone(&peers.failing),
                 newest: newest.clone(),
-                finished: front::Finished::new(finished.clone(), wake.try_clone()?),
+                finished: Finished::new(finished.clone(), wake.try_clone()?),
             };
             peers.spawn("vcpid-view", move || worker.run())?;
         }
-        let finished = front::Finished::new(finished, wake);
+        let finished = Finished::new(finished, wake);
         let (status, asked) = relay::channel();
         let (others, other) = relay::channel();
         for relayed in [asked, other] {

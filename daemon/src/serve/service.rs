@@ -50,7 +50,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(4);
 const SAMPLING: &str = "sampling";
 const SAVING: &str = "saving what was collected";
 const RETENTION: &str = "removing old epochs";
-pub(super) const LOSSES: &str = "keeping what is sampled";
 const BUDGET: &str = "keeping within the budget";
 const ROLLING: &str = "rolling up what is past";
 const READERS: &str = "answering readers";

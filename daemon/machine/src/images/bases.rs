@@ -113,7 +113,7 @@ fn advance(elf: &Elf, search: &mut Search) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::images::Identity;
+    use crate::identity::Identity;
 
     /// This very program is searched piece by piece, and has nothing that moves a base; what is
     /// mapped of it beside its code is not known to have nothing.

@@ -181,6 +181,12 @@ impl Generated {
 }
 
 impl Images {
+    /// Whether code may be made there at run time: in memory without a file, or in a file that
+    /// others may write through.
+    pub(crate) fn may_be_generated(&self, mapping: &Mapping) -> bool {
+        mapping.executable && (mapping.is_anon() || self.is_shared(mapping.image))
+    }
+
     /// The image of the code that a process makes, as far as it has no name.
     pub(crate) fn generated(&mut self, pid: Pid, started: u64, execs: u32, path: &str) -> ImageId {
         let identity = Identity::Generated {

@@ -1,7 +1,7 @@
 //! The code that was mapped in a process: what may have moved the bases of FS and GS.
 
-use crate::images::ImageId;
 use crate::mapping::Mapping;
+use crate::place::ImageId;
 
 /// The code that was mapped in one process since it began.
 #[derive(Clone, Debug, Default)]

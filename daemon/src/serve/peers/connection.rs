@@ -14,11 +14,7 @@ use protocol::{
 use serde_bytes::ByteBuf;
 
 use super::identity::Identity;
-use super::views::Made;
-
-/// Names a connection; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Token(pub(super) u64);
+use super::outcome::Made;
 
 /// How long a reader may take for its request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);

@@ -1,54 +1,23 @@
 //! The thread that talks to all readers.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protocol::{Refusal, Reply, Request};
 
-use super::Settings;
-use super::connection::{Connection, Step, Token};
+use super::connection::{Connection, Step};
+use super::outcome::Outcome;
 use super::queue::{Job, Queue};
 use super::relay::Relays;
+use super::settings::Settings;
+use super::token::Token;
 use super::users::{Counters, Users};
-use super::views::Made;
-
-/// What came of a request.
-#[derive(Clone, Debug)]
-pub(super) enum Outcome {
-    View(Made),
-    Reply(Reply),
-}
-
-/// Where the others put outcomes.
-#[derive(Debug)]
-pub(super) struct Finished {
-    sender: Sender<(Token, Outcome)>,
-    wake: UnixStream,
-}
-
-impl Finished {
-    pub(super) fn new(sender: Sender<(Token, Outcome)>, wake: UnixStream) -> Finished {
-        Finished { sender, wake }
-    }
-
-    pub(super) fn try_clone(&self) -> io::Result<Finished> {
-        Ok(Finished::new(self.sender.clone(), self.wake.try_clone()?))
-    }
-
-    /// Never waits; if the front is gone, so is the reader.
-    pub(super) fn send(&self, token: Token, outcome: Outcome) {
-        if self.sender.send((token, outcome)).is_ok() {
-            // A full stream wakes as well.
-            let _ = (&self.wake).write(&[0]);
-        }
-    }
-}
 
 /// Connections accepted before those that are there get their turn again.
 const ACCEPTED_AT_ONCE: usize = 64;

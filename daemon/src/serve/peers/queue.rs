@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use profiledb::view::Viewer;
 use protocol::Selection;
 
-use super::Settings;
-use super::connection::Token;
+use super::settings::Settings;
+use super::token::Token;
 
 /// A view that somebody waits for.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use protocol::{Answer, Refusal, Reply};
 
-use super::Control;
-use super::connection::Token;
-use super::front::{Finished, Outcome};
+use super::control::Control;
+use super::outcome::{Finished, Outcome};
+use super::token::Token;
 use crate::serve::status::Status;
 
 /// Requests that wait for the one before to be answered.

@@ -12,11 +12,11 @@ use profiledb::view::{Limits, ViewError, Viewer, write_view_with};
 use protocol::{Digest, Refusal, Reply};
 use sha2::{Digest as _, Sha256};
 
-use super::Settings;
 use super::failing::{self, Failing};
-use super::front::{Finished, Outcome};
 use super::identity::ids_are_the_kernels;
-use super::queue::{Batch, Held, Queue};
+use super::outcome::{Finished, Made, Outcome, View};
+use super::queue::{Batch, Queue};
+use super::settings::Settings;
 use crate::serve::newest::{self, Answer, Asking};
 use store::wall_now;
 
@@ -25,23 +25,6 @@ const PREFIX: &str = ".view-";
 
 /// How often a view is made again because databases were joined meanwhile.
 const TRIES: u32 = 10;
-
-/// A view. Its file has no name any more.
-#[derive(Debug)]
-pub(super) struct View {
-    pub(super) file: File,
-    pub(super) bytes: u64,
-    pub(super) digest: Digest,
-    pub(super) notes: Vec<String>,
-}
-
-/// A view on its way to its readers.
-#[derive(Clone, Debug)]
-pub(super) struct Made {
-    pub(super) view: Arc<View>,
-    /// Its room, for as long as somebody reads it.
-    _held: Arc<Held>,
-}
 
 /// Makes views.
 pub(super) struct Worker {
@@ -76,10 +59,7 @@ impl Worker {
                 .queue
                 .done(&batch, begun.elapsed().saturating_sub(waited), bytes);
             let outcome = match view {
-                Ok(view) => Outcome::View(Made {
-                    view: Arc::new(view),
-                    _held: Arc::new(held),
-                }),
+                Ok(view) => Outcome::View(Made::new(view, held)),
                 Err(refusal) => Outcome::Reply(refusal),
             };
             for token in batch.tokens {

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use counters::{Counter, Loss};
 
-use super::{BUDGET, LOSSES, Service};
+use super::{BUDGET, Service};
 use crate::serve::governor::{Change, Governor, STEP, Spent};
-use crate::serve::losses::Counted;
+use crate::serve::losses::{Counted, LOSSES};
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
