@@ -31,7 +31,6 @@ use crate::output::chain;
 use crate::session::{Driver, Session, TICK};
 use crate::settings::choices;
 use crate::settings::config::Config;
-use crate::settings::watched;
 use cost::{Mark, Taken};
 use ending::{Ending, end_in_time};
 use machine::system::procfs;
@@ -226,7 +225,7 @@ impl Service {
                 Err(error) => tracing::warn!("no breakpoints: {error}"),
             }
         }
-        match watched::entries(&sampling.wanted) {
+        match sampling.wanted.start_entries() {
             Ok(Some(entries)) => {
                 sleep = choices::PAIRED_SLEEP;
                 collector.watch_entries(entries);

@@ -1,8 +1,11 @@
 //! What a recording is to be like, as the command line or the service's configuration says.
 
+use std::io;
 use std::path::PathBuf;
 
 use parameters::ValueKinds;
+use pipeline::entries::{Entries, Wanted};
+use sampler::probe;
 
 use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::watched::EntriesArg;
@@ -77,6 +80,21 @@ impl From<&RecordArgs> for Recording {
             is_raw: args.raw.is_some(),
             quiet: args.quiet,
         }
+    }
+}
+
+impl Recording {
+    /// What watches entries of functions, if any are to be. A raw recording cannot hold what it
+    /// sees.
+    pub(crate) fn start_entries(&self) -> io::Result<Option<Entries>> {
+        let wanted = match &self.entries {
+            _ if self.is_raw => return Ok(None),
+            EntriesArg::Off => return Ok(None),
+            EntriesArg::Auto => Wanted::Hottest,
+            EntriesArg::Of(names) => Wanted::Named(names.clone()),
+        };
+        probe::traps_are_told().map_err(io::Error::other)?;
+        Entries::start(wanted).map(Some)
     }
 }
 

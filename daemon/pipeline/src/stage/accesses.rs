@@ -6,7 +6,7 @@
 use parameters::{Parameter, Step, ValueKinds};
 use rustc_hash::FxHashMap;
 
-use super::loaded::{Loaded, REACH};
+use super::loaded::{Loaded, REACH, both};
 use consumers::events::Event;
 
 /// What one instruction gives at most: stride, line, reload and silent.
@@ -53,15 +53,6 @@ impl Found {
 
     pub(super) fn events(&self) -> &[Event] {
         self.events.get(..self.count).unwrap_or_default()
-    }
-}
-
-/// Whether both hold.
-pub(super) fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
-    match (first, second) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
     }
 }
 

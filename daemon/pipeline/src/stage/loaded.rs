@@ -7,8 +7,6 @@
 //! store casts doubt on what was loaded at the same place of any other page, and nobody has to be
 //! asked.
 
-use super::accesses::both;
-
 /// How many instructions back a load is remembered. Loads that have fewer before them in their
 /// window tell nothing.
 pub(super) const REACH: u32 = 64;
@@ -202,6 +200,15 @@ impl Loaded {
             next: first,
         });
         self.pieces.last_mut()
+    }
+}
+
+/// Whether both hold.
+pub(super) fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
+    match (first, second) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
     }
 }
 
