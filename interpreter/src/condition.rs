@@ -1,6 +1,6 @@
 //! The conditions of branches, moves and sets, as a table over the flags.
 
-use crate::rflags::Flag;
+use crate::flag::Flag;
 
 /// When a condition holds.
 #[derive(Clone, Copy)]
@@ -59,7 +59,8 @@ const fn condition_of(number: usize) -> Condition {
 mod tests {
     use iced_x86::ConditionCode;
 
-    use crate::rflags::{Flag, Flags};
+    use crate::flag::Flag;
+    use crate::rflags::Flags;
 
     /// Of flags that are known a condition says the same as of flags that are perhaps not, and of
     /// flags that are not known it says only what those decide that are.

@@ -81,6 +81,7 @@ mod event;
 mod exceptions;
 mod exec;
 mod extended;
+mod flag;
 mod handlers;
 mod host;
 mod machine;
