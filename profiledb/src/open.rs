@@ -327,7 +327,9 @@ pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error>
 
 /// The version of the schema that a database has.
 pub(crate) fn version(conn: &Connection) -> rusqlite::Result<i64> {
-    number(conn, "user_version")
+    // Whoever looks up rows one by one asks each time.
+    let mut statement = conn.prepare_cached("PRAGMA user_version")?;
+    statement.query_row([], |row| row.get(0))
 }
 
 /// Whether a database has a table.

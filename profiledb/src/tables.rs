@@ -138,29 +138,29 @@ impl Table {
         self.columns.iter().any(|column| column.since <= version)
     }
 
-    /// The columns with what stands for those that this version lacks.
-    fn columns_of(&self, version: i64) -> String {
+    /// The id and the columns, with what stands for those that this version lacks.
+    fn asked(&self, version: i64) -> String {
         let name = |column: &Column| match column.since <= version {
             true => column.name,
             false => column.before,
         };
-        let names: Vec<&str> = self.columns.iter().map(name).collect();
+        let id = if self.has_id { "id" } else { "0" };
+        let names: Vec<&str> = [id]
+            .into_iter()
+            .chain(self.columns.iter().map(name))
+            .collect();
         names.join(", ")
     }
 
     /// Asks for all rows: the id, which is 0 where the table has none, and the columns behind it.
     /// What may follow in SQL follows.
     pub(crate) fn select(&self, version: i64) -> String {
-        let id = if self.has_id { "id" } else { "0" };
-        let (columns, name) = (self.columns_of(version), self.name);
-        format!("SELECT {id}, {columns} FROM {name}")
+        format!("SELECT {} FROM {}", self.asked(version), self.name)
     }
 
     /// As [`Table::select`], with one more column behind the others.
     pub(crate) fn select_with(&self, version: i64, more: &str) -> String {
-        let id = if self.has_id { "id" } else { "0" };
-        let (columns, name) = (self.columns_of(version), self.name);
-        format!("SELECT {id}, {columns}, {more} FROM {name}")
+        format!("SELECT {}, {more} FROM {}", self.asked(version), self.name)
     }
 
     /// All of a table's columns that this version has, the id among them.
@@ -192,7 +192,7 @@ impl Table {
         let equal: Vec<String> = self.key.iter().zip(1..).map(equal).collect();
         let plain = insert(&[]);
         let conflict = match self.merged {
-            Merged::Same => "DO NOTHING".to_owned(),
+            Merged::Same | Merged::Spanned | Merged::Apart => "DO NOTHING".to_owned(),
             Merged::Added(column) => format!(
                 "({}) DO UPDATE SET {column} = {column} + excluded.{column}",
                 self.key.join(", ")
@@ -201,7 +201,6 @@ impl Table {
                 "({}) DO UPDATE SET {column} = max({column}, excluded.{column})",
                 self.key.join(", ")
             ),
-            Merged::Spanned | Merged::Apart => "DO NOTHING".to_owned(),
         };
         Statements {
             merge: format!("{plain} ON CONFLICT {conflict}"),
@@ -210,6 +209,18 @@ impl Table {
             find: format!("SELECT id FROM {name} WHERE {}", equal.join(" AND ")),
         }
     }
+}
+
+/// A row of a statement that begins with [`Table::select`], with its id.
+pub(crate) fn read<R: Record>(row: &Row<'_>) -> rusqlite::Result<(i64, R)> {
+    Ok((row.get(0)?, R::read(row)?))
+}
+
+/// The blob in the last column of a row of such a statement.
+pub(crate) fn blob<'r, R: Record>(row: &'r Row<'_>) -> rusqlite::Result<&'r [u8]> {
+    // The id comes first.
+    let last = R::TABLE.columns.len();
+    Ok(row.get_ref(last)?.as_blob()?)
 }
 
 /// Writes a row, and returns its id.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::convention::{Convention, PLATFORM, register_of};
 use crate::liveness::{Argument, Walker, all};
+use crate::symbols::Symbols;
 use crate::variables::{Declaration, Parameter, Passed};
 use crate::view::View;
 
@@ -85,7 +86,8 @@ impl Callees {
             })
             .collect();
         let others = with_others(view, &canonical, &targets);
-        let (live, conventions) = live(view, &targets, &others);
+        let mut walker = Walker::new(&view.symbols);
+        let (live, conventions) = live(view, &targets, &others, &mut walker);
         let mut callees = Callees {
             canonical,
             live,
@@ -93,7 +95,7 @@ impl Callees {
             vectors: BTreeMap::new(),
             declared: BTreeMap::new(),
         };
-        callees.vectors = vectors(view, &targets, &callees);
+        callees.vectors = vectors(view, &targets, &callees, &mut walker);
         callees.declared = declarations(view, &targets, &callees);
         callees
     }
@@ -141,6 +143,7 @@ fn vectors(
     view: &View<'_>,
     targets: &BTreeMap<usize, Place>,
     callees: &Callees,
+    walker: &mut Walker<'_, Symbols>,
 ) -> BTreeMap<usize, u8> {
     let is_vector = |parameter: &str| {
         let parameter = parameter.parse();
@@ -149,7 +152,6 @@ fn vectors(
     let rows = view.profile.hotlists.iter();
     let rows = rows.filter(|row| is_vector(&row.parameter));
     let captured: BTreeSet<usize> = rows.map(|row| callees.canonical(row.pc)).collect();
-    let mut walker = Walker::new(&view.symbols);
     let live = captured.into_iter().filter_map(|callee| {
         let place = *targets.get(&callee)?;
         let elf = view.symbols.elf(place.0)?;
@@ -240,7 +242,12 @@ type Known = (
 /// The live integer arguments of functions: as the C standard or debug information
 /// declares them, else as their code reads them; `None` for one that cannot be read. Where they
 /// are passed follows from the functions' languages.
-fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>, others: &BTreeSet<Place>) -> Known {
+fn live(
+    view: &View<'_>,
+    targets: &BTreeMap<usize, Place>,
+    others: &BTreeSet<Place>,
+    walker: &mut Walker<'_, Symbols>,
+) -> Known {
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     let mut clones = BTreeSet::new();
     for (callee, (image, address)) in targets {
@@ -269,7 +276,6 @@ fn live(view: &View<'_>, targets: &BTreeMap<usize, Place>, others: &BTreeSet<Pla
         let convention = conventions.get(&place).copied();
         convention.unwrap_or(Convention::Unknown)
     };
-    let mut walker = Walker::new(&view.symbols);
     let mut live_at = |(image, address): Place| {
         let place = (image, address);
         let declared = declared.get(&place).filter(|_| !clones.contains(&place));

@@ -63,7 +63,16 @@ impl Snapshot {
     /// What was collected between these times; the collector's tables are empty afterwards.
     pub(crate) fn take(collector: &mut Collector, started: i64, ended: i64) -> Self {
         let tables = collector.take_tables();
-        let mut snapshot = Self {
+        let mut snapshot = Self::new(collector, tables, (started, ended));
+        snapshot.look_at_images(&mut collector.images, &mut collector.cache);
+        snapshot.look_at_regions(&mut collector.loadmap, &mut collector.images);
+        collector.close_unmapped_images();
+        snapshot
+    }
+
+    /// These tables, before anybody has looked at what they refer to.
+    fn new(collector: &Collector, tables: Tables, (started, ended): (i64, i64)) -> Self {
+        Self {
             images: FxHashMap::default(),
             code: Vec::with_capacity(tables.shared.pcs.len()),
             files: Vec::new(),
@@ -76,11 +85,7 @@ impl Snapshot {
             ended,
             totals: collector.totals,
             tables,
-        };
-        snapshot.look_at_images(&mut collector.images, &mut collector.cache);
-        snapshot.look_at_regions(&mut collector.loadmap, &mut collector.images);
-        collector.close_unmapped_images();
-        snapshot
+        }
     }
 
     /// What goes if it is never written: its samples, and what it tells of losses.

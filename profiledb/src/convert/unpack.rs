@@ -97,6 +97,11 @@ impl<'a> Unpacking<'a> {
             Ok(())
         })?;
         self.rows("ORDER BY id", |to, id, row: StoredChunk<Vec<u8>>| {
+            let bad = |bad| bad_chunk(to.from, id, bad);
+            let Some(&time) = times.get(&row.flush) else {
+                return Err(bad(Bad("refers to a flush that is missing")));
+            };
+            let kind = Kind::of(row.kind).ok_or_else(|| bad(Bad("is of no known kind")))?;
             let chunk = Chunk {
                 id,
                 flush: row.flush,
@@ -104,14 +109,9 @@ impl<'a> Unpacking<'a> {
                 subject: row.subject,
                 place: Place {
                     bucket: row.bucket,
-                    time: times.get(&row.flush).copied().unwrap_or_default(),
+                    time,
                 },
             };
-            if !times.contains_key(&row.flush) {
-                return Err(to.bad(&chunk, Bad("refers to a flush that is missing")));
-            }
-            let kind = Kind::of(row.kind);
-            let kind = kind.ok_or_else(|| to.bad(&chunk, Bad("is of no known kind")))?;
             to.chunk(&chunk, kind, row.data)
         })?;
         self.rows("ORDER BY id", |to, id, row: StoredCode<Vec<u8>>| {
@@ -344,13 +344,17 @@ impl<'a> Unpacking<'a> {
         let version = open::version(self.source).map_err(failed)?;
         let sql = format!("{} NOT INDEXED {more}", R::TABLE.select(version));
         self.each(&sql, |to, row| {
-            let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
+            let read = tables::read(row);
             let (id, row) = read.map_err(|e| Error::sqlite(to.from, e))?;
             take(to, id, row)
         })
     }
 
     fn bad(&self, chunk: &Chunk, bad: Bad) -> Error {
-        Error::corrupt(self.from, format!("chunk {}: {bad}", chunk.id))
+        bad_chunk(self.from, chunk.id, bad)
     }
+}
+
+fn bad_chunk(path: &Path, id: i64, bad: Bad) -> Error {
+    Error::corrupt(path, format!("chunk {id}: {bad}"))
 }

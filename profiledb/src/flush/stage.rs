@@ -13,7 +13,7 @@ use crate::chunk::{
     encode_cycles, encode_stacks, encode_values,
 };
 use crate::packed::SCHEMA;
-use crate::tables::Record;
+use crate::tables;
 use crate::tables::stored::{CODE, StoredChunk, StoredCode};
 use crate::{Error, to_sql};
 
@@ -224,9 +224,7 @@ impl Flush<'_> {
         let select = CODE.select(SCHEMA);
         let sql = format!("{select} WHERE image = ?1 AND bucket = ?2");
         let codes: Vec<(i64, StoredCode<Vec<u8>>)> = self.run(&sql, |statement| {
-            let rows = statement.query_map(params![image, to_sql(bucket)], |row| {
-                Ok((row.get(0)?, StoredCode::read(row)?))
-            })?;
+            let rows = statement.query_map(params![image, to_sql(bucket)], tables::read)?;
             rows.collect()
         })?;
         let mut known = HashSet::new();

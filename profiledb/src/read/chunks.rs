@@ -15,8 +15,8 @@ use crate::Error;
 use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
 use crate::rows::{Image, ImageKind};
-use crate::tables::Later;
 use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
+use crate::tables::{self, Later};
 
 /// Where the rows of a chunk belong.
 pub(super) struct Chunk {
@@ -247,9 +247,7 @@ impl File<'_> {
         if !is_wanted {
             return Ok(None);
         }
-        let data = row
-            .get_ref(StoredChunk::<Later>::DATA)
-            .and_then(|data| Ok(data.as_blob()?));
+        let data = tables::blob::<StoredChunk<Later>>(row);
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(data.len() as u64)?;
         let chunk = Chunk {
@@ -312,9 +310,7 @@ impl File<'_> {
             return Ok(());
         }
         let ranges = referred.ranges(image);
-        let data = row
-            .get_ref(StoredCode::<Later>::DATA)
-            .and_then(|data| Ok(data.as_blob()?));
+        let data = tables::blob::<StoredCode<Later>>(row);
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(data.len() as u64)?;
         let bad = |bad| self.corrupt(format!("code {id}: {bad}"));

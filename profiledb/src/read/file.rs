@@ -8,8 +8,8 @@ use super::builder::Builder;
 use super::referred::Referred;
 use super::source::{Slice, Table};
 use crate::profile::Filter;
-use crate::tables::Record;
 use crate::tables::stored::{CHUNK, REGION};
+use crate::tables::{self, Record};
 use crate::{Error, open};
 use selection::Kinds;
 
@@ -136,7 +136,7 @@ impl File<'_> {
 
     /// A row of a statement that begins with [`Table::select`](crate::tables::Table::select).
     pub(crate) fn record<R: Record>(&mut self, row: &Row<'_>) -> Result<(i64, R), Error> {
-        let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
+        let read = tables::read::<R>(row);
         let (id, row) = read.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(row.bytes())?;
         Ok((id, row))

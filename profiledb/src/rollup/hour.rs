@@ -373,13 +373,13 @@ fn past_hour(path: &Path, conn: &Connection, now: i64) -> Result<Option<(i64, Fl
     let mut first: Option<(i64, i64)> = None;
     let mut flushes = Flushes::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        let id = row.get(0).map_err(failed)?;
+        let (id, flush) = tables::read::<StoredFlush>(row).map_err(failed)?;
         let StoredFlush {
             epoch,
             started,
             ended,
             ..
-        } = StoredFlush::read(row).map_err(failed)?;
+        } = flush;
         let (_, until) = Grain::Hour.period(ended);
         if until.saturating_add(GRACE) > now {
             continue;

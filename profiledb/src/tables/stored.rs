@@ -376,11 +376,6 @@ table! {
     flush, kind, image, bucket, subject, data
 }
 
-impl<D> StoredChunk<D> {
-    /// The column of `data`, as [`Table::select`] asks for it.
-    pub(crate) const DATA: usize = 6;
-}
-
 /// Encodings of instructions in one bucket, packed.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredCode<D> {
@@ -394,11 +389,6 @@ table! {
     StoredCode<D> in CODE = "code" CHUNKS id;
     key: [], merged: Merged::Apart, shown: WithOthers, layout: Packed;
     image, bucket, data
-}
-
-impl<D> StoredCode<D> {
-    /// The column of `data`, as [`Table::select`] asks for it.
-    pub(crate) const DATA: usize = 3;
 }
 
 /// A file that this one was made of.

@@ -12,8 +12,8 @@ use crate::chunk::{
     encode_values, layers, relabelled,
 };
 use crate::rows::ImageKind;
-use crate::tables::Later;
 use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
+use crate::tables::{self, Later};
 
 /// A chunk of the source whose subject, image and flush are for this view.
 pub(super) struct Chunk {
@@ -154,9 +154,7 @@ impl Copy<'_> {
                     time: (when.started, when.ended),
                 },
             };
-            let data = row
-                .get_ref(StoredChunk::<Later>::DATA)
-                .and_then(|data| Ok(data.as_blob()?));
+            let data = tables::blob::<StoredChunk<Later>>(row);
             take(copy, chunk, data.map_err(|e| copy.failed(e))?)
         })
     }
@@ -329,9 +327,7 @@ impl Copy<'_> {
             let Some(shown) = copy.shown.get(&image) else {
                 return Ok(());
             };
-            let data = row
-                .get_ref(StoredCode::<Later>::DATA)
-                .and_then(|data| Ok(data.as_blob()?));
+            let data = tables::blob::<StoredCode<Later>>(row);
             let rows = decode_code(bucket, data.map_err(|e| copy.failed(e))?);
             let mut rows = rows.map_err(|bad| copy.corrupt(format!("code {id}: {bad}")))?;
             rows.retain(|(address, _)| shown.contains(address));

@@ -14,7 +14,7 @@ use crate::tables::stored::{
     CHUNK, CODE, REGION, SYMBOL, StoredBranch, StoredCall, StoredCounter, StoredCycles,
     StoredHotlist, StoredPc, StoredSymbol, StoredTuple, TUPLE,
 };
-use crate::tables::{Counted, Record, References, Shown};
+use crate::tables::{self, Counted, Record, References, Shown};
 use crate::{Filter, from_sql, open};
 
 /// One database on its way into the view.
@@ -401,8 +401,7 @@ impl<'a> Copy<'a> {
 
     /// A row of a statement that begins with [`Table::select`](crate::tables::Table::select).
     pub(super) fn record<R: Record>(&self, row: &Row<'_>) -> Result<(i64, R), Stop> {
-        let read = row.get(0).and_then(|id| Ok((id, R::read(row)?)));
-        read.map_err(|e| self.failed(e))
+        tables::read(row).map_err(|e| self.failed(e))
     }
 
     /// The version of the source's schema.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::links::{PAGES, anchor_of, links, normal};
+use super::links::{PAGES, anchor_of, included, links, normal};
 use super::{File, Finding, prose};
 
 /// The book's configuration, and the head of its redirections, which are the last in it.
@@ -36,8 +36,6 @@ pub(super) fn check(files: &[File], book: &str) -> Vec<Finding> {
             let there = normal(&below(&document.path).join(path));
             let asked = below(page).join(path).with_extension("html");
             match homes.get(&there) {
-                // An included document is no link.
-                _ if document.text.contains(&format!("{{{{#include {path}}}}}")) => {}
                 None => findings.push(Finding::new(
                     document,
                     line,
@@ -79,7 +77,8 @@ fn parts(files: &[File]) -> Vec<Part<'_>> {
             continue;
         };
         let page = page.with_extension("html");
-        for path in includes(file) {
+        for (_, path) in included(&file.text) {
+            let path = normal(&below(&file.path).join(path));
             let document = files.iter().find(|other| other.path == path);
             parts.extend(document.map(|document| Part {
                 page: page.clone(),
@@ -92,19 +91,6 @@ fn parts(files: &[File]) -> Vec<Part<'_>> {
         });
     }
     parts
-}
-
-/// The files that a page includes.
-fn includes(file: &File) -> Vec<PathBuf> {
-    let lines = file.text.lines();
-    let included = lines.filter_map(|line| {
-        let path = line
-            .trim()
-            .strip_prefix("{{#include ")?
-            .strip_suffix("}}")?;
-        Some(normal(&below(&file.path).join(path)))
-    });
-    included.collect()
 }
 
 /// Where each document is in the book: a page, and the heading on it where others are there, too.

@@ -22,7 +22,7 @@ const DECISIONS: (&str, [&str; 2]) = (
 pub(super) fn check(file: &File, paths: &[PathBuf]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if file.is_document() {
-        for (line, target) in links(&file.text) {
+        for (line, target) in included(&file.text).chain(links(&file.text)) {
             if let Some(what) = wrong(file, target, paths) {
                 findings.push(Finding::new(file, line, what));
             }
@@ -73,18 +73,17 @@ pub(super) fn check_lists(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Targets of links and of included files, with their lines.
+/// Files that a page of the book includes, with their lines.
+pub(super) fn included(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().zip(1..).filter_map(|(line, number)| {
+        let path = line.trim().strip_prefix("{{#include ")?;
+        Some((number, path.strip_suffix("}}")?))
+    })
+}
+
+/// Targets of links, with their lines.
 pub(super) fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        if let Some(path) = line
-            .trim()
-            .strip_prefix("{{#include ")
-            .and_then(|rest| rest.strip_suffix("}}"))
-        {
-            found.push((number + 1, path));
-        }
-    }
     for (number, line) in prose(text) {
         let mut rest = line;
         while let Some((_, link)) = rest.split_once("](") {

@@ -14,26 +14,13 @@ impl Snapshot {
     /// tags pass the test. No file is looked at for it: what that would tell, the flush will.
     pub(crate) fn of_running(
         collector: &mut Collector,
-        (started, ended): (i64, i64),
+        time: (i64, i64),
         wanted: Wanted,
         is_wanted: impl Fn(&Subject) -> bool,
     ) -> Self {
         let (tables, _) = collector.tables.copy(wanted, is_wanted);
-        let mut snapshot = Self {
-            images: FxHashMap::default(),
-            code: Vec::with_capacity(tables.shared.pcs.len()),
-            files: Vec::new(),
-            nameless: FxHashSet::default(),
-            generated: Vec::new(),
-            in_32_bit_mode: FxHashSet::default(),
-            // The flush will tell.
-            regions: Vec::new(),
-            kernel: collector.kernel,
-            started,
-            ended,
-            totals: collector.totals,
-            tables,
-        };
+        // Where what lay in memory, the flush will tell.
+        let mut snapshot = Self::new(collector, tables, time);
         let (images, cache) = (&mut collector.images, &mut collector.cache);
         let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
         for pc in &snapshot.tables.shared.pcs {

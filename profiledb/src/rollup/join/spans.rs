@@ -63,8 +63,8 @@ impl Spans {
         let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let id: i64 = row.get(0).map_err(failed)?;
-            let epoch = Joined::of(id, Epoch::read(row).map_err(failed)?);
+            let (id, epoch) = tables::read(row).map_err(failed)?;
+            let epoch = Joined::of(id, epoch);
             let place = self.list.iter().position(|known| known.is_like(&epoch));
             let place = match place {
                 Some(place) => {
@@ -84,8 +84,7 @@ impl Spans {
         let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let id: i64 = row.get(0).map_err(failed)?;
-            let flush = StoredFlush::read(row).map_err(failed)?;
+            let (id, flush) = tables::read::<StoredFlush>(row).map_err(failed)?;
             let (epoch, time) = (flush.epoch, (flush.started, flush.ended));
             let Some(&epoch) = places.get(&epoch) else {
                 let what = format!("a row refers to epoch {epoch}, which is missing");
