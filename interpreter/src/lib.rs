@@ -70,6 +70,7 @@
 //! ```
 
 mod access;
+mod addressing;
 mod bases;
 mod cache;
 mod code;
