@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use crate::flush::{Flush, NewHotlist};
 use crate::profile::Profile;
 use crate::read::{Slices, Source};
-use crate::tables::{Layout, stored};
+use crate::tables::{self, Layout, stored};
 use crate::writer::{PcRowId, Writer};
 use crate::{Calls, Directions, Error, open};
 
@@ -85,7 +85,7 @@ fn copy_all(
     writer: &Writer,
     layouts: &[Layout],
 ) -> Result<(), Error> {
-    let version = open::version(source).map_err(|e| Error::sqlite(from, e))?;
+    let version = tables::version(source).map_err(|e| Error::sqlite(from, e))?;
     let tables = stored::ALL.iter();
     let tables = tables.filter(|table| layouts.contains(&table.layout) && table.is_in(version));
     for table in tables {

@@ -19,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 use crate::Error;
 use crate::error::NO_SQLITE;
 use crate::tables::stored::{JOINED, StoredJoined};
-use crate::tables::{Record, Table};
+use crate::tables::{self, Record};
 
 /// SQLite's application id of a profile database: "vcpi".
 const APPLICATION_ID: i64 = 0x7663_7069;
@@ -325,18 +325,6 @@ pub(crate) fn check_version(path: &Path, conn: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// The version of the schema that a database has.
-pub(crate) fn version(conn: &Connection) -> rusqlite::Result<i64> {
-    // Whoever looks up rows one by one asks each time.
-    let mut statement = conn.prepare_cached("PRAGMA user_version")?;
-    statement.query_row([], |row| row.get(0))
-}
-
-/// Whether a database has a table.
-pub(crate) fn has(conn: &Connection, table: &Table) -> rusqlite::Result<bool> {
-    version(conn).map(|version| table.is_in(version))
-}
-
 /// Names of the files that this one was made of.
 pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Error> {
     names_of_joined(conn).map_err(|e| Error::sqlite(path, e))
@@ -344,7 +332,7 @@ pub(crate) fn joined(path: &Path, conn: &Connection) -> Result<Vec<String>, Erro
 
 /// As [`joined`].
 pub(crate) fn names_of_joined(conn: &Connection) -> rusqlite::Result<Vec<String>> {
-    let version = version(conn)?;
+    let version = tables::version(conn)?;
     if !JOINED.is_in(version) {
         return Ok(Vec::new());
     }

@@ -211,6 +211,18 @@ impl Table {
     }
 }
 
+/// The version of the schema that a database has.
+pub(crate) fn version(conn: &Connection) -> rusqlite::Result<i64> {
+    // Whoever looks up rows one by one asks each time.
+    let mut statement = conn.prepare_cached("PRAGMA user_version")?;
+    statement.query_row([], |row| row.get(0))
+}
+
+/// Whether a database has a table.
+pub(crate) fn has(conn: &Connection, table: &Table) -> rusqlite::Result<bool> {
+    version(conn).map(|version| table.is_in(version))
+}
+
 /// A row of a statement that begins with [`Table::select`], with its id.
 pub(crate) fn read<R: Record>(row: &Row<'_>) -> rusqlite::Result<(i64, R)> {
     Ok((row.get(0)?, R::read(row)?))
@@ -278,7 +290,7 @@ pub(crate) fn merge<R: Record>(conn: &Connection, row: &R) -> rusqlite::Result<(
 /// The row with this id.
 pub(crate) fn get<R: Record>(conn: &Connection, id: i64) -> rusqlite::Result<Option<R>> {
     const { assert!(R::TABLE.has_id) };
-    let version = crate::open::version(conn)?;
+    let version = version(conn)?;
     let sql = format!("{} WHERE id = ?1", R::TABLE.select(version));
     let mut statement = conn.prepare_cached(&sql)?;
     statement.query_row([id], R::read).optional()

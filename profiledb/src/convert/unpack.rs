@@ -36,7 +36,7 @@ fn write_all(from: &Path, to: &Path) -> Result<(), Error> {
     let writer = Writer::bare(to)?;
     writer.all_or_nothing()?;
     copy_all(from, &source, &writer, &[Layout::Every, Layout::Single])?;
-    if open::has(&source, &CHUNK).map_err(failed)? {
+    if tables::has(&source, &CHUNK).map_err(failed)? {
         Unpacking::new(from, &source, &writer)?.run()?;
     }
     writer.commit()?;
@@ -341,7 +341,7 @@ impl<'a> Unpacking<'a> {
         mut take: impl FnMut(&mut Self, i64, R) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let failed = |e| Error::sqlite(self.from, e);
-        let version = open::version(self.source).map_err(failed)?;
+        let version = tables::version(self.source).map_err(failed)?;
         let sql = format!("{} NOT INDEXED {more}", R::TABLE.select(version));
         self.each(&sql, |to, row| {
             let read = tables::read(row);

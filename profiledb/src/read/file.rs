@@ -7,10 +7,10 @@ use rusqlite::{Connection, Row};
 use super::builder::Builder;
 use super::referred::Referred;
 use super::source::{Slice, Table};
+use crate::Error;
 use crate::profile::Filter;
 use crate::tables::stored::{CHUNK, REGION};
 use crate::tables::{self, Record};
-use crate::{Error, open};
 use selection::Kinds;
 
 /// What may still be read of a file before it is known to contradict its size.
@@ -144,7 +144,7 @@ impl File<'_> {
 
     /// The version of the file's schema.
     pub(crate) fn version(&self) -> Result<i64, Error> {
-        open::version(self.conn).map_err(|e| Error::sqlite(self.path, e))
+        tables::version(self.conn).map_err(|e| Error::sqlite(self.path, e))
     }
 
     pub(crate) fn charge_row(&mut self) -> Result<(), Error> {

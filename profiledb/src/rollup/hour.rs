@@ -91,7 +91,7 @@ impl Hour {
         let identity = Identity::of(path)?;
         let mut conn = connect(path)?;
         let failed = |e| Error::sqlite(path, e);
-        if !open::has(&conn, &CHUNK).map_err(failed)? {
+        if !tables::has(&conn, &CHUNK).map_err(failed)? {
             return Ok(Found::Nothing);
         }
         let Some((epoch, flushes)) = past_hour(path, &conn, now)? else {
@@ -293,7 +293,10 @@ impl Hour {
     fn end(&self, conn: &Connection) -> rusqlite::Result<()> {
         let mut sums: HashMap<(String, String), u64> = HashMap::new();
         for id in self.flushes.keys() {
-            let sql = format!("{} WHERE flush = ?1", COUNTER.select(open::version(conn)?));
+            let sql = format!(
+                "{} WHERE flush = ?1",
+                COUNTER.select(tables::version(conn)?)
+            );
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query([id])?;
             while let Some(row) = rows.next()? {
@@ -309,7 +312,7 @@ impl Hour {
         }
         super::add_counters(conn, self.target, &sums)?;
         // A file that an older program began may not have them yet.
-        if open::has(conn, &REGION)? {
+        if tables::has(conn, &REGION)? {
             let mut delete = conn.prepare_cached("DELETE FROM region WHERE process = ?1")?;
             for process in self.folded.keys() {
                 delete.execute([process])?;
@@ -366,7 +369,7 @@ fn past_hour(path: &Path, conn: &Connection, now: i64) -> Result<Option<(i64, Fl
     for older in older {
         last_old = last_old.max(older.map_err(failed)?.unwrap_or(0));
     }
-    let select = FLUSH.select(open::version(conn).map_err(failed)?);
+    let select = FLUSH.select(tables::version(conn).map_err(failed)?);
     let sql = format!("{select} WHERE grain = 0 AND id > ?1 ORDER BY id");
     let mut statement = conn.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query([last_old]).map_err(failed)?;

@@ -117,7 +117,7 @@ impl Mapped<'_> {
     /// The rows of a table of the input that have this id in a column.
     fn rows_of<R: Record>(&self, column: &str, id: i64) -> Result<Vec<R>, Error> {
         let failed = |e| Error::sqlite(self.paths.1, e);
-        let version = open::version(self.input).map_err(failed)?;
+        let version = tables::version(self.input).map_err(failed)?;
         if !R::TABLE.is_in(version) {
             return Ok(Vec::new());
         }

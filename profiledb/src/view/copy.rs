@@ -15,7 +15,7 @@ use crate::tables::stored::{
     StoredHotlist, StoredPc, StoredSymbol, StoredTuple, TUPLE,
 };
 use crate::tables::{self, Counted, Record, References, Shown};
-use crate::{Filter, from_sql, open};
+use crate::{Filter, from_sql};
 
 /// One database on its way into the view.
 pub(super) struct Copy<'a> {
@@ -406,6 +406,6 @@ impl<'a> Copy<'a> {
 
     /// The version of the source's schema.
     pub(super) fn version(&self) -> Result<i64, Stop> {
-        open::version(self.source).map_err(|e| self.failed(e))
+        tables::version(self.source).map_err(|e| self.failed(e))
     }
 }

@@ -10,7 +10,7 @@ use crate::directory::EpochFile;
 use crate::rollup::Limits;
 use crate::rollup::period::Grain;
 use crate::tables::stored::CHUNK;
-use crate::{Directory, Error, open};
+use crate::{Directory, Error, open, tables};
 
 /// How long after a period its files are joined, in nanoseconds: hours come before days.
 const GRACE: i64 = 600_000_000_000;
@@ -99,7 +99,7 @@ fn look(path: &Path) -> Result<Option<Closed>, Error> {
     }
     let conn = open::for_reading(path)?;
     let failed = |e| Error::sqlite(path, e);
-    if !open::has(&conn, &CHUNK).map_err(failed)? || is_open(&conn).map_err(failed)? {
+    if !tables::has(&conn, &CHUNK).map_err(failed)? || is_open(&conn).map_err(failed)? {
         return Ok(None);
     }
     let sql = "SELECT min(grain), max(grain), max(ended), count(*) FROM flush HAVING count(*) > 0";

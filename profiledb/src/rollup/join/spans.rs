@@ -6,12 +6,12 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::Times;
+use crate::Error;
 use crate::rollup::bucket::Rolled;
 use crate::rollup::period::Grain;
 use crate::rows::Epoch;
 use crate::tables::stored::{COUNTER, EPOCH, FLUSH, StoredCounter, StoredFlush};
 use crate::tables::{self, Record};
-use crate::{Error, open};
 
 /// An epoch of the new file.
 struct Joined {
@@ -58,7 +58,7 @@ impl Spans {
         let failed = |e| Error::sqlite(path, e);
         self.seconds = grain.seconds();
         let mut places = HashMap::new();
-        let version = open::version(conn).map_err(failed)?;
+        let version = tables::version(conn).map_err(failed)?;
         let sql = format!("{} ORDER BY id", EPOCH.select(version));
         let mut statement = conn.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
@@ -118,7 +118,7 @@ impl Spans {
 
     fn read_counters(&mut self, index: usize, path: &Path, conn: &Connection) -> Result<(), Error> {
         let failed = |e| Error::sqlite(path, e);
-        let version = open::version(conn).map_err(failed)?;
+        let version = tables::version(conn).map_err(failed)?;
         let mut statement = conn.prepare(&COUNTER.select(version)).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
