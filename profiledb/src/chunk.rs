@@ -19,7 +19,7 @@ pub(crate) use counts::{
     BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, encode_branches,
     encode_calls, encode_cycles,
 };
-pub(crate) use head::relabelled;
+pub(crate) use head::{parameters, relabelled};
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
 pub(crate) use values::{
     ListOf, decode_some_values, decode_values, each_list, encode_values, has_double,

@@ -16,7 +16,7 @@ mod stacks;
 mod target;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ use counters::Counter;
 use rusqlite::Connection;
 
 use crate::tables;
-use crate::tables::stored::{StoredChunk, StoredCounter};
-use crate::{Directory, Error};
+use crate::tables::stored::{PARAMETER, StoredChunk, StoredCounter, StoredParameter};
+use crate::{Directory, Error, bare_parameter};
 use bucket::{Chunk, Rolled};
 use hour::{Found, Hour};
 use join::Join;
@@ -187,6 +187,28 @@ impl RollUps {
         let join = join::find(&self.directory, &files, now, running, limits)?;
         Ok(join.map(|join| Work::Join(Box::new(join))))
     }
+}
+
+/// How the names of parameters begin that reports ask for without any others.
+const ASKED_ALONE: [&str; 13] = [
+    "arg", "varg", "text", "ret", "vret", "result", "target", "stride", "line", "reload", "silent",
+    "sys", "sched",
+];
+
+/// The rows of these parameters.
+fn asked_alone(conn: &Connection) -> rusqlite::Result<HashSet<i64>> {
+    let sql = PARAMETER.select(tables::version(conn)?);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let rows = statement.query_map([], tables::read::<StoredParameter>)?;
+    let mut found = HashSet::new();
+    for row in rows {
+        let (id, StoredParameter { name }) = row?;
+        let name = bare_parameter(&name);
+        if ASKED_ALONE.iter().any(|begin| name.starts_with(begin)) {
+            found.insert(id);
+        }
+    }
+    Ok(found)
 }
 
 /// Writes what came of a bucket.

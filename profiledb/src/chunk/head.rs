@@ -206,6 +206,11 @@ pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
     Ok(Unpacked { ids, rows, raw })
 }
 
+/// The parameters that the lists of a blob are of.
+pub(crate) fn parameters(blob: &[u8]) -> Result<Vec<i64>, Bad> {
+    Ok(read_ids(&mut checked(blob)?)?.parameters)
+}
+
 /// The same blob under other ids; `None`, if one of its ids has no other.
 pub(crate) fn relabelled(
     blob: &[u8],

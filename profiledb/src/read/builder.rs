@@ -38,8 +38,13 @@ pub(crate) struct Builder {
     apart: Apart,
     /// The rows of interrupts that others are added to.
     rows: HashMap<Interrupted, usize>,
+    /// The same by PC, where PCs alone are told apart; [`NONE`]: there is none yet.
+    row_of_pc: Vec<u32>,
     /// Instructions of lists that were left out, by image.
     passed_over: HashMap<usize, Addresses>,
+    /// Images of which lists were left out unread: their instructions are among those whose
+    /// encodings there are.
+    passed_over_code: HashSet<usize>,
 }
 
 /// Addresses that are met again and again.
@@ -70,13 +75,25 @@ impl Addresses {
     }
 }
 
+/// No row.
+const NONE: u32 = u32::MAX;
+
+/// Adds interrupts to the row of this index, or as a new one if there is none.
+fn add(cycles: &mut Vec<CyclesRow>, index: usize, row: CyclesRow) {
+    match cycles.get_mut(index) {
+        Some(sum) => {
+            sum.samples = sum.samples.saturating_add(row.samples);
+            sum.cycles += row.cycles;
+        }
+        None => cycles.push(row),
+    }
+}
+
 /// What interrupts are added up by: see [`Apart`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Interrupted {
     /// PC and call site.
     Call(usize, Option<usize>),
-    /// PC.
-    Instruction(usize),
     /// Process and image.
     Image(usize, usize),
 }
@@ -98,7 +115,10 @@ impl Builder {
         let key = match self.apart {
             Apart::Rows => None,
             Apart::Calls => Some(Interrupted::Call(row.pc, row.caller)),
-            Apart::Instructions => Some(Interrupted::Instruction(row.pc)),
+            Apart::Instructions => {
+                self.add_at_pc(row);
+                return;
+            }
             Apart::Images => {
                 let image = self.image_of(row.pc);
                 Some(Interrupted::Image(row.process, image))
@@ -110,10 +130,23 @@ impl Builder {
             return;
         };
         let index = *self.rows.entry(key).or_insert(cycles.len());
-        match cycles.get_mut(index) {
-            Some(sum) => {
-                sum.samples = sum.samples.saturating_add(row.samples);
-                sum.cycles += row.cycles;
+        add(cycles, index, row);
+    }
+
+    /// Adds interrupts to all others at their PC.
+    fn add_at_pc(&mut self, row: CyclesRow) {
+        let cycles = &mut self.profile.cycles;
+        if self.row_of_pc.len() <= row.pc {
+            self.row_of_pc.resize(self.profile.pcs.len(), NONE);
+        }
+        let next = u32::try_from(cycles.len()).unwrap_or(NONE);
+        match self.row_of_pc.get_mut(row.pc) {
+            Some(known) => {
+                if *known == NONE {
+                    *known = next;
+                }
+                let index = *known as usize;
+                add(cycles, index, row);
             }
             None => cycles.push(row),
         }
@@ -137,6 +170,16 @@ impl Builder {
     /// Notes that there is a list at an instruction, which is left out.
     pub(super) fn pass_over(&mut self, image: usize, address: u64) {
         self.passed_over.entry(image).or_default().add(address);
+    }
+
+    /// Notes that there are lists in an image that were left out unread.
+    pub(super) fn pass_over_code(&mut self, image: usize) {
+        self.passed_over_code.insert(image);
+    }
+
+    /// Whether there are.
+    pub(super) fn passes_over_code(&self, image: usize) -> bool {
+        self.passed_over_code.contains(&image)
     }
 
     /// The image of a PC of the profile.

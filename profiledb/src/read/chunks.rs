@@ -14,6 +14,7 @@ use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
 use crate::chunk::{Bad, Kind, Place, decode_code};
 use crate::places::is_in;
+use crate::profile::Apart;
 use crate::rows::{Image, ImageKind};
 use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
 use crate::tables::{self, Later};
@@ -33,6 +34,8 @@ pub(super) struct Chunk {
     ranges: Option<Arc<[(u64, u64)]>>,
     /// Lists of parameters that are not asked for are left out.
     pub(super) narrowed: bool,
+    /// How far its interrupts are told apart; `None`: some processes are asked for, not all.
+    pub(super) apart: Option<Apart>,
 }
 
 /// A parameter of a file.
@@ -264,6 +267,7 @@ impl File<'_> {
             // Of others the code of all rows tells whether a file is what was profiled.
             narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
             ranges: referred.ranges(image),
+            apart: self.filter.pids.is_empty().then_some(self.filter.apart),
         };
         let data = data.to_vec();
         Ok(Some(Packed { chunk, kind, data }))
@@ -315,9 +319,13 @@ impl File<'_> {
         self.charge(data.len() as u64)?;
         let bad = |bad| self.corrupt(format!("code {id}: {bad}"));
         for (address, bytes) in decode_code(bucket, data).map_err(bad)? {
+            let is_asked = ranges.as_ref().map(|ranges| is_in(ranges, address));
             // At a place asked for, what was only ever called from is an instruction, too.
-            if ranges.as_ref().is_some_and(|ranges| is_in(ranges, address)) {
+            if is_asked == Some(true) {
                 self.builder.pc(index, address, None);
+            }
+            if is_asked != Some(false) && self.builder.passes_over_code(index) {
+                self.builder.pass_over(index, address);
             }
             self.builder.encoding(index, address, bytes);
         }

@@ -54,10 +54,19 @@ impl File<'_> {
         parameters: &HashMap<i64, Parameter>,
     ) -> Result<(), Error> {
         match rows {
-            Rows::Cycles(rows) => {
-                self.charge_unpacked(rows.len() * ROW)?;
-                for row in rows {
-                    self.take_cycles(referred, chunk, &row)?;
+            Rows::Cycles(interrupts) => {
+                self.charge_unpacked(interrupts.unpacked * ROW)?;
+                for process in &interrupts.processes {
+                    self.takes(referred, chunk, *process)?;
+                }
+                let (samples, weight) = interrupts.elsewhere;
+                if samples > 0 {
+                    let image = self.image_of_chunk(referred, chunk)?;
+                    let cycles = weight as f64 * chunk.cycles_per_unit;
+                    self.builder.add_total(image, samples, cycles);
+                }
+                for row in &interrupts.rows {
+                    self.take_cycles(referred, chunk, row)?;
                 }
             }
             Rows::Lists {
@@ -118,6 +127,10 @@ impl File<'_> {
                         list = row.list;
                     }
                 }
+            }
+            Rows::OtherLists => {
+                let image = self.image_of_chunk(referred, chunk)?;
+                self.builder.pass_over_code(image);
             }
             Rows::Branches(rows) => {
                 self.charge_unpacked(rows.len() * ROW)?;

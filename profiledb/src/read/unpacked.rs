@@ -6,9 +6,10 @@ use hotlist::Estimates;
 use super::chunks::{Chunk, Parameter};
 use crate::chunk::{
     At, Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, StackOf, decode_branches, decode_calls,
-    decode_cycles, decode_stacks, each_list,
+    decode_cycles, decode_stacks, each_list, parameters as parameters_of,
 };
 use crate::list::put_tuple;
+use crate::profile::Apart;
 
 /// A chunk as its file has it.
 pub(super) struct Packed {
@@ -19,7 +20,7 @@ pub(super) struct Packed {
 
 /// What lies in a chunk.
 pub(super) enum Rows {
-    Cycles(Vec<CyclesOf>),
+    Cycles(Interrupts),
     Lists {
         lists: Vec<PackedList>,
         /// The values of all of these, one list's behind the other's.
@@ -27,9 +28,22 @@ pub(super) enum Rows {
         /// Process and address of lists that the question is not about.
         passed_over: Vec<(i64, u64)>,
     },
+    /// Lists of none of the parameters that the question is about.
+    OtherLists,
     Branches(Vec<BranchOf>),
     Calls(Vec<CallOf>),
     Stacks(Vec<StackOf>),
+}
+
+/// Interrupts of a chunk, those together that the question does not tell apart.
+pub(super) struct Interrupts {
+    pub(super) rows: Vec<CyclesOf>,
+    /// Samples and weight of those elsewhere than the question asks.
+    pub(super) elsewhere: (u64, u64),
+    /// The processes of all.
+    pub(super) processes: Vec<i64>,
+    /// How many rows the chunk has.
+    pub(super) unpacked: usize,
 }
 
 /// A list with what it stands for. Its values lie apart: lists that one thread makes and another
@@ -58,12 +72,66 @@ pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) 
 fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, Bad> {
     let Packed { chunk, kind, data } = packed;
     match kind {
-        Kind::Cycles => decode_cycles(chunk.place, data).map(Rows::Cycles),
+        Kind::Cycles => {
+            let rows = decode_cycles(chunk.place, data)?;
+            Ok(Rows::Cycles(added_up(chunk, rows)))
+        }
         Kind::Values | Kind::Keyed => lists(chunk, *kind == Kind::Keyed, data, parameters),
         Kind::Branches => decode_branches(chunk.place, data).map(Rows::Branches),
         Kind::Calls => decode_calls(chunk.place, data).map(Rows::Calls),
         Kind::Stacks => decode_stacks(data).map(Rows::Stacks),
     }
+}
+
+/// Adds up what the question does not tell apart, where it is about all processes. A roll-up has an
+/// instruction of a library once for each process that ran it.
+fn added_up(chunk: &Chunk, mut rows: Vec<CyclesOf>) -> Interrupts {
+    let unpacked = rows.len();
+    let mut processes: Vec<i64> = Vec::new();
+    for row in &rows {
+        if processes.last() != Some(&row.process) {
+            processes.push(row.process);
+        }
+    }
+    processes.sort_unstable();
+    processes.dedup();
+    let mut elsewhere = (0_u64, 0_u64);
+    if let Some(apart) = chunk.apart {
+        rows.retain(|row| {
+            let is_wanted = chunk.wants(row.address);
+            if !is_wanted {
+                elsewhere.0 = elsewhere.0.saturating_add(row.samples);
+                elsewhere.1 = elsewhere.1.saturating_add(row.weight);
+            }
+            is_wanted
+        });
+        match apart {
+            Apart::Rows => {}
+            Apart::Calls => join(&mut rows, |row| (row.address, row.caller)),
+            Apart::Instructions => join(&mut rows, |row| row.address),
+            Apart::Images => join(&mut rows, |row| row.process),
+        }
+    }
+    Interrupts {
+        rows,
+        elsewhere,
+        processes,
+        unpacked,
+    }
+}
+
+/// Makes one row of those with the same key, which is that of the first.
+fn join<K: Ord>(rows: &mut Vec<CyclesOf>, key: impl Fn(&CyclesOf) -> K) {
+    // The rows of each process are in order already, which a stable sort makes use of.
+    rows.sort_by_key(&key);
+    rows.dedup_by(|more, sum| {
+        let is_same = key(more) == key(sum);
+        if is_same {
+            sum.samples = sum.samples.saturating_add(more.samples);
+            sum.weight = sum.weight.saturating_add(more.weight);
+        }
+        is_same
+    });
 }
 
 fn lists(
@@ -72,6 +140,14 @@ fn lists(
     data: &[u8],
     parameters: &HashMap<i64, Parameter>,
 ) -> Result<Rows, Bad> {
+    // All processes are asked for, so it need not be known whose the lists are.
+    if chunk.narrowed && chunk.apart.is_some() {
+        let is_left_out = |id: &i64| parameters.get(id).is_some_and(|known| !known.wanted);
+        let of = parameters_of(data)?;
+        if !of.is_empty() && of.iter().all(is_left_out) {
+            return Ok(Rows::OtherLists);
+        }
+    }
     let mut passed_over = Vec::new();
     let (mut lists, mut tuples) = (Vec::new(), Vec::new());
     let wants = |(process, address, _): At, id: i64| {

@@ -1,6 +1,6 @@
 //! What one image has in one bucket of its addresses, added up over chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hotlist::Generator;
 
@@ -186,12 +186,15 @@ impl Bucket {
         }
     }
 
-    /// The chunks of the sums; `time` says what a roll-up covers, `tau` which lists stay.
+    /// The chunks of the sums; `time` says what a roll-up covers, `tau` which lists stay. Lists of
+    /// parameters that are `asked_alone` have chunks of their own, so that whoever asks for these
+    /// need not unpack the others.
     pub(crate) fn finish(
         self,
         bucket: u64,
         time: impl Fn(i64) -> (i64, i64),
         tau: f64,
+        asked_alone: &HashSet<i64>,
         coins: &mut Generator,
     ) -> Rolled {
         let mut rolled = Rolled {
@@ -245,8 +248,10 @@ impl Bucket {
                 rolled.all = (rolled.all.0 + before.0, rolled.all.1 + before.1);
                 rolled.left_out.0 += before.0 - (kept.len() + rows.len()) as u64;
                 rolled.left_out.1 += before.1 - events(&kept) - events(&rows);
+                let is_alone = |row: &ListOf| asked_alone.contains(&row.parameter);
                 for (tau, rows) in [(0.0, kept), (tau, rows)] {
-                    for rows in in_chunks(&rows) {
+                    let (alone, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_alone);
+                    for rows in in_chunks(&alone).into_iter().chain(in_chunks(&others)) {
                         rolled.lists += push(kind, encode_values(place, tau, rows));
                     }
                 }

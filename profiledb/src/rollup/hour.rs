@@ -3,7 +3,7 @@
 //! A piece is read and added up without a lock. Nobody else changes rows of flushes that are past,
 //! so one short transaction can then write what came of it and remove what it was made of.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use hotlist::Generator;
@@ -233,6 +233,7 @@ impl Hour {
     pub(crate) fn piece(&mut self, path: &Path) -> Result<bool, Error> {
         let failed = |e| Error::sqlite(path, e);
         let mut conn = connect(path)?;
+        let asked_alone = super::asked_alone(&conn).map_err(failed)?;
         let (mut done, mut written, mut input) = (Vec::new(), Vec::new(), 0);
         let mut remaining = self.left.len();
         while input < PIECE && remaining > 0 {
@@ -242,7 +243,7 @@ impl Hour {
             };
             let sum = self.gather(path, &conn, bucket, &chunks)?;
             let bytes: u64 = chunks.iter().map(|(_, bytes)| bytes).sum();
-            let rolled = self.settle(sum, from_sql(bucket), bytes);
+            let rolled = self.settle(sum, from_sql(bucket), bytes, &asked_alone);
             self.rolled.0 += rolled.left_out.0;
             self.rolled.1 += rolled.all.0;
             written.push((image, bucket, rolled));
@@ -281,10 +282,16 @@ impl Hour {
         Ok(remaining == 0)
     }
 
-    fn settle(&mut self, sum: Bucket, bucket: u64, bytes: u64) -> Rolled {
+    fn settle(
+        &mut self,
+        sum: Bucket,
+        bucket: u64,
+        bytes: u64,
+        asked_alone: &HashSet<i64>,
+    ) -> Rolled {
         let time = self.time;
         let tau = self.spending.threshold(self.seen);
-        let rolled = sum.finish(bucket, |_| time, tau, &mut self.coins);
+        let rolled = sum.finish(bucket, |_| time, tau, asked_alone, &mut self.coins);
         self.spending.took(bytes, &rolled);
         rolled
     }

@@ -243,12 +243,15 @@ impl Join {
             let tau = self.spending.threshold(self.seen);
             let spans = &self.spans;
             let time = |target| spans.time(target);
-            let rolled = sum.finish(from_sql(bucket), time, tau, &mut self.coins);
+            let Some(target) = &self.target else {
+                return Ok(true);
+            };
+            let asked_alone = super::asked_alone(&target.conn).map_err(|e| target.failed(e))?;
+            let bucket = from_sql(bucket);
+            let rolled = sum.finish(bucket, time, tau, &asked_alone, &mut self.coins);
             self.spending.took(bytes, &rolled);
-            if let Some(target) = &self.target {
-                let written = super::insert(&target.conn, image, from_sql(bucket), &rolled.chunks);
-                written.map_err(|e| target.failed(e))?;
-            }
+            let written = super::insert(&target.conn, image, bucket, &rolled.chunks);
+            written.map_err(|e| target.failed(e))?;
             self.spans.count(&rolled);
             input += bytes;
         }

@@ -124,7 +124,12 @@ impl Days {
                     let value = ((self.values as f64 + 1.0).powf(u) - 1.0) as u64;
                     list.update(7 * at + value, started.unsigned_abs() + time, &mut coins);
                 }
-                for (parameter, pc, caller) in [("eax", pc, None), ("arg0", entry, Some(site))] {
+                let lists = [
+                    ("eax", pc, None),
+                    ("ret", pc, None),
+                    ("arg0", entry, Some(site)),
+                ];
+                for (parameter, pc, caller) in lists {
                     let row = NewHotlist {
                         process,
                         subject,

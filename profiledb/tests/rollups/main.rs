@@ -4,6 +4,7 @@ mod crash;
 mod days;
 mod shares;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use profiledb::rollup::{Limits, RollUps, Step};
 use profiledb::view::{Limits as ViewLimits, Viewer, write_view};
 use profiledb::{Directory, Filter, Profile};
-use selection::Selection;
+use selection::{Kinds, Selection};
 
 use days::{DAY, Days, Sums, sums};
 
@@ -77,6 +78,59 @@ fn exact_at_every_moment() {
     let profile = load(folder.path());
     assert_eq!(profile.epochs.len(), 2);
     assert!(profile.epochs[0].settings.joined.starts_with(&[1, 2]));
+}
+
+/// Lists that reports ask for by themselves have chunks of their own. Who asks for some has the same
+/// of a roll-up as who asks for all, and learns where there are others.
+#[test]
+fn asked_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    Days {
+        days: 2,
+        ..Days::default()
+    }
+    .write(folder.path());
+    roll(folder.path(), LATER, &ALL, || {});
+    for file in files(folder.path()) {
+        let conn = rusqlite::Connection::open(file).unwrap();
+        let sql = "SELECT min(n) FROM (SELECT count(*) AS n FROM chunk WHERE kind = 2
+                   GROUP BY flush, image, bucket, subject)";
+        let least: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(least, 2);
+    }
+    let told = |profile: &Profile, parameter: &str| {
+        let lists = profile.hotlists.iter();
+        let of = lists.filter(|row| &*row.parameter == parameter);
+        let told = of.map(|row| {
+            let at = profile.pcs[row.pc].address;
+            (at, row.reached.to_bits(), row.list.estimates())
+        });
+        format!("{:?}", told.collect::<Vec<_>>())
+    };
+    let all = load(folder.path());
+    let addresses: BTreeSet<u64> = all
+        .hotlists
+        .iter()
+        .map(|row| row.pc)
+        .map(|pc| all.pcs[pc].address)
+        .collect();
+    for parameter in ["ret", "eax", "arg0"] {
+        let filter = Filter {
+            parameters: vec![parameter.to_owned()],
+            ..Filter::default()
+        };
+        let kinds = Kinds {
+            values: true,
+            ..Kinds::default()
+        };
+        let paths = [folder.path().to_owned()];
+        let some = Profile::load_kinds(&paths, &filter, kinds).unwrap().0;
+        assert!(some.hotlists.iter().all(|row| &*row.parameter == parameter));
+        assert_eq!(told(&some, parameter), told(&all, parameter));
+        let known = some.pcs.iter().map(|pc| pc.address);
+        let known: BTreeSet<u64> = known.chain(some.passed_over[0].iter().copied()).collect();
+        assert!(known.is_superset(&addresses), "{parameter}");
+    }
 }
 
 /// Processes that lived for seconds are one of their command; a service is still itself, in the

@@ -165,11 +165,7 @@ impl Query for Top {
     }
 
     fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
-        let mut rows = rows(view, self.by);
-        if rows.is_empty() {
-            return Err(nothing("samples"));
-        }
-        view.keep_first(&mut rows);
+        let rows = rows(view, self.by).ok_or_else(|| nothing("samples"))?;
         Ok(Box::new(Hottest {
             rows,
             by: self.by,
@@ -178,10 +174,12 @@ impl Query for Top {
     }
 }
 
-/// All rows, the hottest first.
-fn rows(view: &mut View<'_>, by: By) -> Vec<Row> {
+/// As many rows as are asked for, the hottest first; `None`: there is none.
+fn rows(view: &mut View<'_>, by: By) -> Option<Vec<Row>> {
     let profile = view.profile;
     let mut sums: BTreeMap<Key<'_>, Heat> = BTreeMap::new();
+    // Rows next to each other are mostly of one function.
+    let mut last: Option<(Key<'_>, Heat)> = None;
     for row in &profile.cycles {
         if !view.wants(row.pc) {
             continue;
@@ -195,12 +193,22 @@ fn rows(view: &mut View<'_>, by: By) -> Vec<Row> {
                 process.map(|process| Key::Process(Program::new(process)))
             }
         };
-        if let Some(key) = key {
-            sums.entry(key).or_default().add(Heat {
-                samples: row.samples,
-                cycles: row.cycles,
-            });
+        let heat = Heat {
+            samples: row.samples,
+            cycles: row.cycles,
+        };
+        match (&mut last, key) {
+            (_, None) => {}
+            (Some((of, sum)), Some(key)) if *of == key => sum.add(heat),
+            (last, Some(key)) => {
+                if let Some((of, sum)) = last.replace((key, heat)) {
+                    sums.entry(of).or_default().add(sum);
+                }
+            }
         }
+    }
+    if let Some((of, sum)) = last {
+        sums.entry(of).or_default().add(sum);
     }
     // Shares are of all that was collected, not of what is shown.
     let total = view.total();
@@ -216,9 +224,14 @@ fn rows(view: &mut View<'_>, by: By) -> Vec<Row> {
             starts.insert(program.started);
         }
     }
-    sums.iter()
-        .map(|(key, heat)| row(view, *key, *heat, total, &like))
-        .collect()
+    if sums.is_empty() {
+        return None;
+    }
+    // Names are looked up of what is shown alone.
+    view.keep_first(&mut sums);
+    let rows = sums.iter();
+    let rows = rows.map(|(key, heat)| row(view, *key, *heat, total, &like));
+    Some(rows.collect())
 }
 
 fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likeness<'_>) -> Row {

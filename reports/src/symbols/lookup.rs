@@ -59,9 +59,21 @@ impl Symbols<'_> {
         image: usize,
         found: Vec<Option<Bounds>>,
     ) -> Vec<FunctionId> {
-        let known = |found: Option<Bounds>| match found {
-            Some(bounds) => self.intern(image, bounds),
-            None => self.unbounded(image),
+        // Addresses next to each other are mostly of one function.
+        let mut last: Option<(u64, FunctionId)> = None;
+        let known = |found: Option<Bounds>| {
+            let Some(bounds) = found else {
+                return self.unbounded(image);
+            };
+            let start = bounds.start;
+            match last {
+                Some((of, id)) if of == start => id,
+                _ => {
+                    let id = self.intern(image, bounds);
+                    last = Some((start, id));
+                    id
+                }
+            }
         };
         found.into_iter().map(known).collect()
     }
