@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use addresses::ProcessAddress;
 use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
@@ -84,11 +85,11 @@ pub struct Located {
 }
 
 impl Located {
-    fn of(address: u64, spot: Spot) -> Self {
+    fn of(address: ProcessAddress, spot: Spot) -> Self {
         let Spot { mapping, bias } = spot;
         let pc = Pc {
             image: mapping.image,
-            address: address.wrapping_sub(bias),
+            address: address.0.wrapping_sub(bias),
         };
         Self { pc, bias, mapping }
     }
@@ -139,30 +140,36 @@ impl AddressSpace<'_> {
 
     /// Image and address of code in this process; `None` where nothing is mapped.
     #[inline]
-    pub fn place(&self, address: u64) -> Option<Pc> {
+    pub fn place(&self, address: ProcessAddress) -> Option<Pc> {
         self.locate(address).map(|located| located.pc)
     }
 
     /// That with the mapping.
-    pub fn locate(&self, address: u64) -> Option<Located> {
+    pub fn locate(&self, address: ProcessAddress) -> Option<Located> {
         let spot = self.spot(&self.code, address)?;
+        Some(Located::of(address, spot))
+    }
+
+    /// As [`Self::locate`], of data.
+    fn locate_data(&self, address: ProcessAddress) -> Option<Located> {
+        let spot = self.spot(&self.data, address)?;
         Some(Located::of(address, spot))
     }
 
     /// The mapping at an address, which mostly is the one that was found last.
     #[inline]
-    fn spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
+    fn spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
         match last.get() {
-            Some(known) if known.has(address) => Some(known),
+            Some(known) if known.has(address.0) => Some(known),
             _ => self.other_spot(last, address),
         }
     }
 
     #[inline(never)]
-    fn other_spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
-        let mapping = *self.maps.find(address)?;
+    fn other_spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
+        let mapping = *self.maps.find(address.0)?;
         if mapping.is_anon()
-            && let Some(part) = self.images.borrow().narrow(&mapping, address, self.time)
+            && let Some(part) = self.images.borrow().narrow(&mapping, address.0, self.time)
         {
             // Its name may be another one at the next sample: it is not remembered beyond this.
             let spot = Spot {
@@ -409,7 +416,7 @@ impl AddressSpace<'_> {
     pub fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
         if self.is_generated_code(image) {
             // Code that a process makes may call that of a file.
-            let Some(located) = self.locate(target) else {
+            let Some(located) = self.locate(ProcessAddress(target)) else {
                 return Leads::Perhaps;
             };
             let Pc { image, address } = located.pc;
@@ -483,7 +490,7 @@ impl AddressSpace<'_> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
-            let Some(located) = self.spot(&self.data, at).map(|spot| Located::of(at, spot)) else {
+            let Some(located) = self.locate_data(ProcessAddress(at)) else {
                 return false;
             };
             if !located.mapping.readable || self.is_pristine(at, &located.mapping).is_err() {

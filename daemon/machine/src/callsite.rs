@@ -6,6 +6,7 @@
 //! way a call stands before a return address; where there are no rules, the call must also be one
 //! that can have led to the PC.
 
+use addresses::ReturnAddress;
 use sampler::{Frame, FrameSource};
 
 use crate::address_space::AddressSpace;
@@ -46,7 +47,8 @@ pub struct Interrupted<'a, 'm, 'v> {
 /// What a slot of the stack holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    Word(u64),
+    /// A word, which may be a return address.
+    Word(ReturnAddress),
     /// It lies above what was copied of the stack.
     Beyond,
     Unknown,
@@ -95,7 +97,7 @@ impl Interrupted<'_, '_, '_> {
     }
 
     /// The return address that the handler found by a row, which follows from the same rules.
-    fn by_row(&self) -> Option<u64> {
+    fn by_row(&self) -> Option<ReturnAddress> {
         let frame = self.frame.filter(|frame| frame.source == FrameSource::Row);
         frame.map(|frame| frame.return_address)
     }
@@ -104,7 +106,7 @@ impl Interrupted<'_, '_, '_> {
     /// followed the frame pointer to this very slot.
     fn word(&self, slot: u64) -> Held {
         if let Some(word) = self.memory.stack_word(slot) {
-            return Held::Word(word);
+            return Held::Word(ReturnAddress::of_word(word));
         }
         let frame = self
             .frame
@@ -119,7 +121,7 @@ impl Interrupted<'_, '_, '_> {
         }
     }
 
-    fn call_before(&self, to: u64) -> Option<Pc> {
+    fn call_before(&self, to: ReturnAddress) -> Option<Pc> {
         call_before(self.space, to).map(|call| call.site)
     }
 
@@ -184,7 +186,7 @@ impl Interrupted<'_, '_, '_> {
 
     /// The call that a word in a slot may be the return address of, unless it cannot have led to
     /// the PC.
-    fn candidate(&self, slot: u64, to: u64) -> Option<(Pc, Verdict)> {
+    fn candidate(&self, slot: u64, to: ReturnAddress) -> Option<(Pc, Verdict)> {
         let call = call_before(self.space, to)?;
         let verdict = match call.target {
             None => Verdict::Possible,
@@ -217,13 +219,13 @@ impl Interrupted<'_, '_, '_> {
 }
 
 /// The call instruction before a return address, if there is one.
-pub fn call_before(space: &AddressSpace<'_>, return_address: u64) -> Option<Call> {
-    let located = space.locate(return_address.wrapping_sub(1))?;
+pub fn call_before(space: &AddressSpace<'_>, to: ReturnAddress) -> Option<Call> {
+    let located = space.locate(to.within_call())?;
     if !located.mapping.executable {
         return None;
     }
     let (image, bias) = (located.pc.image, located.bias);
-    let behind = return_address.wrapping_sub(bias);
+    let behind = to.landing().0.wrapping_sub(bias);
     let start = behind.wrapping_sub(MAX_CALL as u64);
     let mut code = [0; MAX_CALL];
     if located.mapping.is_anon() {

@@ -6,6 +6,7 @@ mod tests;
 
 use std::ops::Range;
 
+use addresses::ProcessAddress;
 use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Pieces, StopReason};
 
 use crate::address_space::AddressSpace;
@@ -175,7 +176,10 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     #[cold]
     #[inline(never)]
     fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
-        let located = self.space.locate(pc).ok_or(StopReason::NotMapped)?;
+        let located = self
+            .space
+            .locate(ProcessAddress(pc))
+            .ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
         if !mapping.executable && !self.space.is_executable(pc, mapping) {
             return Err(StopReason::NotMapped);
@@ -228,7 +232,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let length = self.cache.get(held).len() as u64;
         let last = pc.wrapping_add(length).wrapping_sub(1);
         if last / 4096 != pc / 4096 {
-            let end = self.space.locate(last).ok_or(StopReason::NotMapped)?;
+            let end = self.space.locate(ProcessAddress(last));
+            let end = end.ok_or(StopReason::NotMapped)?;
             self.space.is_pristine(last, &end.mapping)?;
         }
         Ok((held, Origin::File))

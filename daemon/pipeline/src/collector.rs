@@ -12,6 +12,7 @@ mod vectors;
 mod waiting;
 mod windows;
 
+use addresses::ProcessAddress;
 use std::time::Duration;
 
 use counters::{Counter, CounterKey, Group, Loss};
@@ -508,7 +509,7 @@ impl Collector {
                     None => !process.keeps_memory_to_itself(),
                 };
                 let space = AddressSpace::of(process, host, &mut self.images, sample.time);
-                let located = space.locate(sample.ip);
+                let located = space.locate(ProcessAddress(sample.ip));
                 !dumpable || located.is_some_and(|located| space.is_denied(located.pc))
             }
         };

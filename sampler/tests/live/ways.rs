@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use addresses::ProcessAddress;
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Handler, Outcome,
-    RawSample, Share, Target, UnwindRow,
+    CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Outcome, RawSample,
+    RowPlace, Share, Target, UnwindRow,
 };
 
 use crate::for_clocks_with_bpf;
@@ -176,9 +177,9 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         offset: 16,
         rbp: CallerRbp::Saved(-16),
     };
-    handler.put_row(key, callers[0].return_address, row)?;
+    handler.put_row(key, RowPlace::of_return(callers[0].return_address), row)?;
     for pc in chase.code.clone() {
-        handler.put_row(key, pc | Handler::START, row)?;
+        handler.put_row(key, RowPlace::of_start(ProcessAddress(pc)), row)?;
     }
     recording.samples(SAMPLES / 2, is_in_loop)?;
     handler.meet(key, false)?;

@@ -18,22 +18,22 @@ pub struct Call {
     pub target: Option<u64>,
 }
 
-/// By image and address in it, the call before a return address, if there is one.
+/// By image and address in it, the call before, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<Call>>);
 
 impl Calls {
     /// What was found there, if that was looked for.
-    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<Call>> {
-        self.0.get(&(image, return_address)).copied()
+    pub(crate) fn get(&self, image: ImageId, behind: u64) -> Option<Option<Call>> {
+        self.0.get(&(image, behind)).copied()
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, call: Option<Call>) {
+    pub(crate) fn put(&mut self, image: ImageId, behind: u64, call: Option<Call>) {
         if self.0.len() >= MAX_CALLS {
             self.0.clear();
         }
-        self.0.insert((image, return_address), call);
+        self.0.insert((image, behind), call);
     }
 
     /// Forgets images whose files have changed.

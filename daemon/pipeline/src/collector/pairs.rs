@@ -1,5 +1,6 @@
 //! Pairs of breakpoints: which blocks are chosen, and what is made of their pairs.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use iced_x86::Register;
 use interpreter::{
@@ -84,7 +85,7 @@ pub(super) fn block_at(
         };
         let instruction = *fetched.instruction.instruction();
         let len = fetched.instruction.len();
-        let pc = space.place(address)?;
+        let pc = space.place(ProcessAddress(address))?;
         // Code that is made may be made anew.
         if space.is_generated_code(pc.image) {
             return None;
@@ -223,7 +224,7 @@ impl Collector {
         space.stack_pointer = registers.sp();
         if steps
             .iter()
-            .any(|step| space.place(step.address) != Some(step.pc))
+            .any(|step| space.place(ProcessAddress(step.address)) != Some(step.pc))
         {
             self.tables.count(Counter::PairsMappedAnew, 1);
             return None;

@@ -1,5 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group, Loss};
 use interpreter::StopReason;
 use profiledb::Subject;
@@ -93,7 +94,7 @@ impl Collector {
             _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
         };
         let place = space.and_then(|(process, host)| {
-            AddressSpace::of(process, host, &mut self.images, time).place(ip)
+            AddressSpace::of(process, host, &mut self.images, time).place(ProcessAddress(ip))
         });
         let probability = place.map_or(1.0, |Pc { image, address }| {
             self.blocks.sample(&mut self.images, image, address)
@@ -224,7 +225,7 @@ impl Collector {
                 return;
             };
             let space = AddressSpace::of(process, host, &mut self.images, cycles.time);
-            space.place(cycles.ip)
+            space.place(ProcessAddress(cycles.ip))
         };
         let pc = self.pc_or_unknown(pc, cycles.ip);
         self.tables

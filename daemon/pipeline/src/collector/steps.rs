@@ -1,5 +1,6 @@
 //! Stepping: which threads are visited, and what is made of what was seen of them.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use interpreter::{
     Access, Code, CodeMemory, Memory, Pieces, Registers, ValueKinds, Verdict, Window, X87,
@@ -376,7 +377,8 @@ fn known(
     registers: &sampler::Registers,
     bytes: &[u8],
 ) -> Result<Known, Counter> {
-    let pc = space.place(registers.ip).ok_or(Counter::StepsMappedAnew)?;
+    let pc = space.place(ProcessAddress(registers.ip));
+    let pc = pc.ok_or(Counter::StepsMappedAnew)?;
     if space.is_denied(pc) {
         return Err(Counter::StepsKeptBack);
     }

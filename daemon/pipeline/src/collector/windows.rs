@@ -1,5 +1,6 @@
 //! The window of a sample: whether it counts, what it starts from, and who hears of it.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use interpreter::{StopReason, ValueKinds, Window};
 use profiledb::{Level, Moment, StackEnd};
@@ -89,7 +90,7 @@ impl Collector {
             UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
             _ => None,
         };
-        let Some(located) = space.locate(sample.ip) else {
+        let Some(located) = space.locate(ProcessAddress(sample.ip)) else {
             let pc = self.pc_or_unknown(None, sample.ip);
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
@@ -151,7 +152,12 @@ impl Collector {
                     updates.give_row(process, frame.return_address, &space);
                 }
                 if outcome != Some(Outcome::MemoryDenied) && !secret {
-                    updates.give_row_of_start(process, sample.ip, &space, located.pc);
+                    updates.give_row_of_start(
+                        process,
+                        ProcessAddress(sample.ip),
+                        &space,
+                        located.pc,
+                    );
                 }
             }
             let tally = &mut self.tables.tally;
