@@ -85,6 +85,9 @@ impl ReturnAddress {
 }
 
 impl Bias {
+    /// That of memory without a file, whose image has the addresses of the process.
+    pub const NONE: Self = Self(0);
+
     /// The bias of what lies at both addresses.
     pub const fn between(process: ProcessAddress, image: ImageAddress) -> Self {
         Self(process.0.wrapping_sub(image.0))

@@ -4,7 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use addresses::ProcessAddress;
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
@@ -79,8 +79,8 @@ const ASKED: u64 = 1;
 pub struct Located {
     /// The image, and the address in it.
     pub pc: Pc,
-    /// What a process address has more than the address in the image.
-    pub bias: u64,
+    /// How the image lies in the process.
+    pub bias: Bias,
     pub(crate) mapping: Mapping,
 }
 
@@ -89,7 +89,7 @@ impl Located {
         let Spot { mapping, bias } = spot;
         let pc = Pc {
             image: mapping.image,
-            address: address.0.wrapping_sub(bias),
+            address: bias.in_image(address),
         };
         Self { pc, bias, mapping }
     }
@@ -160,7 +160,7 @@ impl AddressSpace<'_> {
     #[inline]
     fn spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
         match last.get() {
-            Some(known) if known.has(address.0) => Some(known),
+            Some(known) if known.has(address) => Some(known),
             _ => self.other_spot(last, address),
         }
     }
@@ -174,7 +174,7 @@ impl AddressSpace<'_> {
             // Its name may be another one at the next sample: it is not remembered beyond this.
             let spot = Spot {
                 mapping: part,
-                bias: 0,
+                bias: Bias::NONE,
             };
             last.set(Some(spot));
             return Some(spot);
@@ -188,10 +188,10 @@ impl AddressSpace<'_> {
         Some(spot)
     }
 
-    /// What is to be added to an address of the mapping's image, and whether no more will be known.
-    fn bias(&self, mapping: &Mapping) -> (u64, bool) {
+    /// How the mapping's image lies there, and whether no more will be known.
+    fn bias(&self, mapping: &Mapping) -> (Bias, bool) {
         if mapping.is_anon() {
-            return (0, true);
+            return (Bias::NONE, true);
         }
         let through = Some((self.pid, mapping.start, mapping.end));
         let mut images = self.images.borrow_mut();
@@ -199,11 +199,12 @@ impl AddressSpace<'_> {
         let bias = elf.and_then(|elf| mapping.bias(&elf.segments));
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
-        let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
+        let (start, offset) = (ProcessAddress(mapping.start), ImageAddress(mapping.offset));
+        let bias = bias.unwrap_or(Bias::between(start, offset));
         (bias, !images.is_closed(mapping.image))
     }
 
-    /// Whether what is to be added to an address of the mapping's image will not be another number.
+    /// Whether the mapping's image will not turn out to lie there otherwise.
     pub(crate) fn has_lasting_bias(&self, mapping: &Mapping) -> bool {
         mapping.is_anon() || !self.images.borrow().is_closed(mapping.image)
     }
@@ -402,28 +403,30 @@ impl AddressSpace<'_> {
     /// The slots that the return address may lie in, by the code at a PC without unwind rules.
     pub fn exits(&self, pc: Pc) -> Vec<Exit> {
         if self.is_generated_code(pc.image) {
-            let exits = self
-                .of_generated_code(|generated_code, asker| generated_code.exits(pc.address, asker));
+            let at = made(pc.address);
+            let exits =
+                self.of_generated_code(|generated_code, asker| generated_code.exits(at, asker));
             return exits.unwrap_or_default();
         }
         let mut images = self.images.borrow_mut();
         images.by_flow(pc.image, |flows, text| {
-            flows.exits(pc.image, pc.address, text).to_vec()
+            flows.exits(pc.image, pc.address.0, text).to_vec()
         })
     }
 
     /// Whether a call to an address of an image leads to a PC.
-    pub fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
+    pub fn leads(&self, image: ImageId, target: ImageAddress, pc: Pc) -> Leads {
         if self.is_generated_code(image) {
             // Code that a process makes may call that of a file.
-            let Some(located) = self.locate(ProcessAddress(target)) else {
+            let Some(located) = self.locate(Bias::NONE.in_process(target)) else {
                 return Leads::Perhaps;
             };
             let Pc { image, address } = located.pc;
             if !self.is_generated_code(image) {
                 return self.leads(image, address, pc);
             }
-            let pc = self.is_generated_code(pc.image).then_some(pc.address);
+            let target = made(target);
+            let pc = self.is_generated_code(pc.image).then(|| made(pc.address));
             let leads = self
                 .of_generated_code(|generated_code, asker| generated_code.leads(target, pc, asker));
             return leads.unwrap_or(Leads::Perhaps);
@@ -431,9 +434,9 @@ impl AddressSpace<'_> {
         let mut images = self.images.borrow_mut();
         images.by_flow(image, |flows, text| {
             if image == pc.image {
-                flows.leads(image, target, pc.address, text).clone()
+                flows.leads(image, target.0, pc.address.0, text).clone()
             } else {
-                flows.leaves(image, target, text).clone()
+                flows.leaves(image, target.0, text).clone()
             }
         })
     }
@@ -445,18 +448,21 @@ impl AddressSpace<'_> {
 
     /// Takes note of an exit that the handler is told of; false if it is not to be.
     pub fn tell(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_generated_code(pc.image) || self.generated_code.borrow_mut().tell(pc.address, exit)
+        let at = made(pc.address);
+        !self.is_generated_code(pc.image) || self.generated_code.borrow_mut().tell(at, exit)
     }
 
     /// Whether the handler goes by this exit, if it goes by any.
     pub(crate) fn was_told(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_generated_code(pc.image) || self.generated_code.borrow().was_told(pc.address, exit)
+        let at = made(pc.address);
+        !self.is_generated_code(pc.image) || self.generated_code.borrow().was_told(at, exit)
     }
 
     /// Reads code that the process makes, as of the sample; how many bytes of it there are.
-    pub(crate) fn read_made(&self, address: u64, bytes: &mut [u8]) -> usize {
-        let read = self
-            .of_generated_code(|generated_code, asker| generated_code.read(address, bytes, asker));
+    pub(crate) fn read_made(&self, address: ProcessAddress, bytes: &mut [u8]) -> usize {
+        let read = self.of_generated_code(|generated_code, asker| {
+            generated_code.read(address.0, bytes, asker)
+        });
         read.unwrap_or(0)
     }
 
@@ -480,7 +486,7 @@ impl AddressSpace<'_> {
     }
 
     /// Where the function at a PC begins and ends, by the unwind rules.
-    pub fn function(&self, pc: Pc) -> Option<(u64, u64)> {
+    pub fn function(&self, pc: Pc) -> Option<(ImageAddress, ImageAddress)> {
         let mut images = self.images.borrow_mut();
         images.unwind(pc.image)?.function(pc.address)
     }
@@ -507,4 +513,9 @@ impl AddressSpace<'_> {
         }
         true
     }
+}
+
+/// Where code that the process makes lies in it, as an address of its image.
+fn made(address: ImageAddress) -> u64 {
+    Bias::NONE.in_process(address).0
 }

@@ -6,7 +6,7 @@
 //! way a call stands before a return address; where there are no rules, the call must also be one
 //! that can have led to the PC.
 
-use addresses::ReturnAddress;
+use addresses::{Bias, ImageAddress, ProcessAddress, ReturnAddress};
 use sampler::{Frame, FrameSource};
 
 use crate::address_space::AddressSpace;
@@ -38,8 +38,8 @@ pub struct Interrupted<'a, 'm, 'v> {
     pub registers: &'a sampler::Registers,
     /// The interrupted instruction.
     pub pc: Pc,
-    /// What a process address has more than the address in the image.
-    pub bias: u64,
+    /// How its image lies in the process.
+    pub bias: Bias,
     /// The caller that the handler found.
     pub frame: Option<Frame>,
 }
@@ -78,8 +78,8 @@ impl Interrupted<'_, '_, '_> {
     /// Where the unwind rules say that the return address lies.
     fn slot(&self) -> Slot {
         let mut images = self.space.images.borrow_mut();
-        // Rules may name the PC, which they know as an ELF address.
-        let process_address = self.pc.address.wrapping_add(self.bias);
+        // Rules may name the PC.
+        let process_address = self.bias.in_process(self.pc.address);
         let gpr = &self.registers.gpr;
         let memory = self.memory;
         let read = |address, bytes| match bytes {
@@ -138,7 +138,8 @@ impl Interrupted<'_, '_, '_> {
         let (_, code) = captured.pieces().numbered_code(self.registers.ip);
         let mut known = [0; MOST_SEEN];
         let known = &mut known[..code.len().min(MOST_SEEN)];
-        let read = self.space.read_made(self.registers.ip, known);
+        let pc = ProcessAddress(self.registers.ip);
+        let read = self.space.read_made(pc, known);
         known[..read] == code[..read]
     }
 
@@ -225,15 +226,21 @@ pub fn call_before(space: &AddressSpace<'_>, to: ReturnAddress) -> Option<Call> 
         return None;
     }
     let (image, bias) = (located.pc.image, located.bias);
-    let behind = to.landing().0.wrapping_sub(bias);
-    let start = behind.wrapping_sub(MAX_CALL as u64);
+    let behind = bias.in_image(to.landing());
+    let start = ImageAddress(behind.0.wrapping_sub(MAX_CALL as u64));
     let mut code = [0; MAX_CALL];
+    let call_in = |code| {
+        let (address, target) = call_at_end(code, start.0)?;
+        let address = ImageAddress(address);
+        Some(Call {
+            site: Pc { image, address },
+            target: target.map(ImageAddress),
+        })
+    };
     if located.mapping.is_anon() {
-        let is_known =
-            space.is_generated_code(image) && space.read_made(start, &mut code) == MAX_CALL;
-        let (address, target) = is_known.then(|| call_at_end(&code, start)).flatten()?;
-        let site = Pc { image, address };
-        return Some(Call { site, target });
+        let is_known = space.is_generated_code(image)
+            && space.read_made(bias.in_process(start), &mut code) == MAX_CALL;
+        return is_known.then(|| call_in(&code)).flatten();
     }
     let mut images = space.images.borrow_mut();
     if let Some(known) = images.calls.get(image, behind) {
@@ -242,10 +249,7 @@ pub fn call_before(space: &AddressSpace<'_>, to: ReturnAddress) -> Option<Call> 
     if images.read(image, start, &mut code) != MAX_CALL {
         return None;
     }
-    let call = call_at_end(&code, start).map(|(address, target)| Call {
-        site: Pc { image, address },
-        target,
-    });
+    let call = call_in(&code);
     images.calls.put(image, behind, call);
     call
 }

@@ -1,5 +1,6 @@
 //! Where calls were found before return addresses: the same few come with every sample.
 
+use addresses::ImageAddress;
 use rustc_hash::FxHashMap;
 
 use super::ImageId;
@@ -14,22 +15,22 @@ const MAX_CALLS: usize = 1 << 14;
 pub struct Call {
     /// The instruction itself.
     pub site: Pc,
-    /// The ELF address in the same image that the instruction names; `None`: it is indirect.
-    pub target: Option<u64>,
+    /// The address in the same image that the instruction names; `None`: it is indirect.
+    pub target: Option<ImageAddress>,
 }
 
 /// By image and address in it, the call before, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<Call>>);
+pub(crate) struct Calls(FxHashMap<(ImageId, ImageAddress), Option<Call>>);
 
 impl Calls {
     /// What was found there, if that was looked for.
-    pub(crate) fn get(&self, image: ImageId, behind: u64) -> Option<Option<Call>> {
+    pub(crate) fn get(&self, image: ImageId, behind: ImageAddress) -> Option<Option<Call>> {
         self.0.get(&(image, behind)).copied()
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&mut self, image: ImageId, behind: u64, call: Option<Call>) {
+    pub(crate) fn put(&mut self, image: ImageId, behind: ImageAddress, call: Option<Call>) {
         if self.0.len() >= MAX_CALLS {
             self.0.clear();
         }

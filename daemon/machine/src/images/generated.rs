@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use addresses::{Bias, ImageAddress};
 use sampler::Pid;
 
 use super::replaced::Replaced;
@@ -363,7 +364,7 @@ impl Images {
     }
 
     /// Start, size and name of the generated code at these addresses of an image.
-    pub fn names_of_generated(&self, id: ImageId, addresses: &[u64]) -> Vec<NamedCode> {
+    pub fn names_of_generated(&self, id: ImageId, addresses: &[ImageAddress]) -> Vec<NamedCode> {
         let (id, _) = self.base(id);
         let Some(Identity::Generated { generation, .. }) =
             self.get(id).map(|image| image.identity.clone())
@@ -374,8 +375,9 @@ impl Images {
         let Some(own) = all.find(|generated| generated.images.contains(&id)) else {
             return Vec::new();
         };
-        let name = |address: &u64| {
-            let mut all = own.now(*address).into_iter().chain(own.earlier(*address));
+        let name = |address: &ImageAddress| {
+            let at = Bias::NONE.in_process(*address).0;
+            let mut all = own.now(at).into_iter().chain(own.earlier(at));
             let named = all.find(|named| named.generation == generation)?;
             let line = &named.line;
             Some((line.start, line.end - line.start, line.name.clone()))
@@ -424,7 +426,7 @@ mod tests {
     /// Name and bounds of an address at a time.
     fn at(images: &Images, mapping: &Mapping, address: u64, time: u64) -> (String, u64, u64) {
         let part = images.narrow(mapping, address, time).expect("generated");
-        let names = images.names_of_generated(part.image, &[address]);
+        let names = images.names_of_generated(part.image, &[ImageAddress(address)]);
         let name = names.first().map_or("", |(.., name)| name);
         (name.to_owned(), part.start, part.end)
     }

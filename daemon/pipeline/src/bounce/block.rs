@@ -152,6 +152,8 @@ pub(crate) fn results(steps: &[Step]) -> Vec<(usize, Register)> {
 mod tests {
     use iced_x86::{Decoder, DecoderOptions};
 
+    use addresses::ImageAddress;
+
     use super::*;
     use machine::images::ImageId;
 
@@ -163,7 +165,7 @@ mod tests {
             let instruction = decoder.decode();
             let pc = Pc {
                 image: ImageId(0),
-                address: instruction.ip(),
+                address: ImageAddress(instruction.ip()),
             };
             steps.push(Step {
                 pc,

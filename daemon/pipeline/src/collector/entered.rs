@@ -1,6 +1,6 @@
 //! Entries of functions: which are watched, and what is made of the calls that were seen.
 
-use addresses::ProcessAddress;
+use addresses::{ImageAddress, ProcessAddress};
 use counters::{Counter, CounterKey, Group};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;
@@ -50,7 +50,7 @@ pub(super) fn meet(
         entries.found(image, found.unwrap_or_default());
     }
     for address in entries.of(image).to_vec() {
-        let at = address.wrapping_add(located.bias);
+        let at = located.bias.in_process(address);
         if entries.has(process, sample.tid, at) {
             continue;
         }
@@ -66,7 +66,7 @@ pub(super) fn meet(
                 entry: Entry {
                     pid: sample.pid,
                     tid: sample.tid,
-                    address: at,
+                    address: at.0,
                     code: code[..read].into(),
                     returns_to: None,
                 },
@@ -83,21 +83,22 @@ fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
     let Some((start, end)) = space.function(pc) else {
         return false;
     };
-    if start != pc.address || end.saturating_sub(start) > LONGEST {
+    let length = end.0.saturating_sub(start.0);
+    if start != pc.address || length > LONGEST {
         return false;
     }
-    let mut code = vec![0; (end - start) as usize];
+    let mut code = vec![0; length as usize];
     let read = space.images.borrow_mut().read(pc.image, start, &mut code);
     if read < code.len() {
         return false;
     }
-    let decoder = Decoder::with_ip(64, &code, start, DecoderOptions::NONE);
+    let decoder = Decoder::with_ip(64, &code, start.0, DecoderOptions::NONE);
     !decoder.into_iter().any(|instruction| {
         let jumps = matches!(
             instruction.flow_control(),
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
         );
-        jumps && instruction.near_branch_target() == start
+        jumps && ImageAddress(instruction.near_branch_target()) == start
     })
 }
 

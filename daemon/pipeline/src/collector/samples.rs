@@ -1,6 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
-use addresses::ProcessAddress;
+use addresses::{Bias, ProcessAddress};
 use counters::{Counter, CounterKey, Group, Loss};
 use interpreter::StopReason;
 use profiledb::Subject;
@@ -96,9 +96,7 @@ impl Collector {
         let place = space.and_then(|(process, host)| {
             AddressSpace::of(process, host, &mut self.images, time).place(ProcessAddress(ip))
         });
-        let probability = place.map_or(1.0, |Pc { image, address }| {
-            self.blocks.sample(&mut self.images, image, address)
-        });
+        let probability = place.map_or(1.0, |pc| self.blocks.sample(&mut self.images, pc));
         (place, probability)
     }
 
@@ -218,7 +216,7 @@ impl Collector {
         let pc = if kernel {
             Some(Pc {
                 image: self.kernel_image,
-                address: self.kernel.relative(cycles.ip),
+                address: self.kernel.relative(ProcessAddress(cycles.ip)),
             })
         } else {
             let Some((process, host)) = self.loadmap.get_and_host(pid) else {
@@ -227,16 +225,17 @@ impl Collector {
             let space = AddressSpace::of(process, host, &mut self.images, cycles.time);
             space.place(ProcessAddress(cycles.ip))
         };
-        let pc = self.pc_or_unknown(pc, cycles.ip);
+        let pc = self.pc_or_unknown(pc, ProcessAddress(cycles.ip));
         self.tables
             .add_cycles(owner, pc, None, cycles.samples, cycles.weight);
     }
 
     /// A PC, or the address itself where nothing is known to be mapped.
-    pub(super) fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
+    pub(super) fn pc_or_unknown(&mut self, pc: Option<Pc>, address: ProcessAddress) -> Pc {
         pc.unwrap_or_else(|| {
             self.tables.shared.lost.count(Loss::UnmappedPcSamples, 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
+            let address = Bias::NONE.in_image(address);
             Pc { image, address }
         })
     }

@@ -93,7 +93,7 @@ impl Waiting {
     /// this process address.
     pub(super) fn place(&mut self, pid: Pid, place: Result<Pc, u64>, probability: f64) {
         let (image, address) = match place {
-            Ok(pc) => (pc.image.0, pc.address),
+            Ok(pc) => (pc.image.0, pc.address.0),
             Err(address) => (u32::MAX, address),
         };
         let number = self.order.len();

@@ -91,7 +91,7 @@ impl Collector {
             _ => None,
         };
         let Some(located) = space.locate(ProcessAddress(sample.ip)) else {
-            let pc = self.pc_or_unknown(None, sample.ip);
+            let pc = self.pc_or_unknown(None, ProcessAddress(sample.ip));
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
             return self.stop(StopReason::NotMapped);

@@ -1,11 +1,11 @@
 //! The thread that watches entries.
 
-use addresses::ReturnAddress;
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use addresses::ReturnAddress;
 use rustc_hash::FxHashMap;
 use sampler::{Burst, Miss, Tid, entries, entry_cost};
 
