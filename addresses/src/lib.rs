@@ -60,6 +60,14 @@ pub struct ReturnAddress(u64);
 #[repr(transparent)]
 pub struct Bias(pub u64);
 
+impl ProcessAddress {
+    /// So many bytes on, modulo 2^64.
+    #[must_use]
+    pub const fn wrapping_add(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
 impl ReturnAddress {
     /// A word that a call pushed, or that a return is to take.
     pub const fn of_word(word: u64) -> Self {

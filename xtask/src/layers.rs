@@ -139,6 +139,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "vcpid",
         may_use: &[
+            "addresses",
             "machine",
             "consumers",
             "pipeline",

@@ -54,7 +54,7 @@ pub struct AddressSpace<'a> {
     /// Stack pointer, if the interrupt could read there.
     pub stack: Option<u64>,
     /// Where the sample was taken.
-    pub pc: u64,
+    pub pc: ProcessAddress,
     /// The stack pointer of the sample.
     pub stack_pointer: u64,
     /// Whether the process is still the sampled program, once that was looked up.
@@ -121,7 +121,7 @@ impl<'a> AddressSpace<'a> {
             allow_memory: false,
             evidence: None,
             stack: None,
-            pc: 0,
+            pc: ProcessAddress::default(),
             stack_pointer: 0,
             same_space: Cell::new(None),
             code: Cell::new(process.maps.remembered()),
@@ -268,7 +268,7 @@ impl AddressSpace<'_> {
         if !mapping.is_anon() {
             return false;
         }
-        if pc / 4096 == self.pc / 4096 {
+        if pc / 4096 == self.pc.0 / 4096 {
             return true;
         }
         matches!(self.region(pc), Some(Region::Mapped(vma)) if vma.executable)

@@ -6,7 +6,7 @@
 //! way a call stands before a return address; where there are no rules, the call must also be one
 //! that can have led to the PC.
 
-use addresses::{Bias, ImageAddress, ProcessAddress, ReturnAddress};
+use addresses::{Bias, ImageAddress, ReturnAddress};
 use sampler::{Frame, FrameSource};
 
 use crate::address_space::AddressSpace;
@@ -138,8 +138,7 @@ impl Interrupted<'_, '_, '_> {
         let (_, code) = captured.pieces().numbered_code(self.registers.ip);
         let mut known = [0; MOST_SEEN];
         let known = &mut known[..code.len().min(MOST_SEEN)];
-        let pc = ProcessAddress(self.registers.ip);
-        let read = self.space.read_made(pc, known);
+        let read = self.space.read_made(self.registers.pc(), known);
         known[..read] == code[..read]
     }
 

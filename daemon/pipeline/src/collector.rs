@@ -14,7 +14,6 @@ mod windows;
 
 use std::time::Duration;
 
-use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group, Loss};
 use hotlist::{Config, Generator};
 use interpreter::{DecodeCache, Processor, Registers, Traces, ValueKinds, WindowState};
@@ -509,7 +508,7 @@ impl Collector {
                     None => !process.keeps_memory_to_itself(),
                 };
                 let space = AddressSpace::of(process, host, &mut self.images, sample.time);
-                let located = space.locate(ProcessAddress(sample.ip));
+                let located = space.locate(sample.ip);
                 !dumpable || located.is_some_and(|located| space.is_denied(located.pc))
             }
         };

@@ -147,9 +147,7 @@ impl Entries {
     /// Whether this entry is watched in this thread.
     pub(crate) fn has(&self, process: ProcessId, tid: Tid, address: ProcessAddress) -> bool {
         let is_it = |target: &Target| {
-            target.process == process
-                && target.entry.tid == tid
-                && target.entry.address == address.0
+            target.process == process && target.entry.tid == tid && target.entry.address == address
         };
         lock(&self.targets).iter().any(is_it)
     }

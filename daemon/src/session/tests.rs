@@ -82,7 +82,7 @@ fn sample(time: u64, ip: u64) -> Record {
         pid: PID,
         tid: Tid(PID.0),
         period: 1000,
-        ip,
+        ip: addresses::ProcessAddress(ip),
         mode: Mode::User,
         interrupted: None,
         user: UserRegisters::None,

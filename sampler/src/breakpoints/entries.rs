@@ -8,7 +8,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use addresses::ReturnAddress;
+use addresses::{ProcessAddress, ReturnAddress};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
@@ -29,7 +29,7 @@ pub struct Entry {
     /// The thread.
     pub tid: Tid,
     /// Address of the function's first instruction.
-    pub address: u64,
+    pub address: ProcessAddress,
     /// The code there, as the process is to have it.
     pub code: Box<[u8]>,
     /// Where a call returns to whose results are wanted.
@@ -69,7 +69,7 @@ impl Burst {
     /// The burst of what breakpoints met in the order of time: of the entry, and of where a call
     /// returns to.
     fn new(begin: u64, entry: &Entry, hits: Vec<Entered>) -> Self {
-        let is_call = |hit: &Entered| hit.registers.ip == entry.address;
+        let is_call = |hit: &Entered| hit.registers.pc() == entry.address;
         let is_full = hits.iter().filter(|hit| is_call(hit)).count() >= Self::MOST;
         let hits = hits.into_iter().filter(|hit| hit.time >= begin);
         let mut calls: Vec<Entered> = Vec::new();
@@ -94,10 +94,10 @@ impl Burst {
                 last = Some(call);
                 open.pop();
             }
-            let came_to = ReturnAddress::of_word(hit.registers.ip);
             // Behind the return the return address is no more on the stack.
             let call = last.and_then(|call| calls.get_mut(call)).filter(|call| {
-                call.registers.sp().wrapping_add(8) == sp && call.return_address == Some(came_to)
+                call.registers.sp().wrapping_add(8) == sp
+                    && call.return_address.map(ReturnAddress::landing) == Some(hit.registers.pc())
             });
             if let Some(call) = call {
                 call.result = Some(hit.registers.gpr[0]);
@@ -127,7 +127,7 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
     let task = i32::try_from(entry.tid.0).map_err(|_| Miss::Gone)?;
     // More than are hit: the last one wakes the reader up.
     let refused = |error: std::io::Error| miss(&error);
-    let open = |address, wakes| {
+    let open = |address: ProcessAddress, wakes| {
         let mut attr = breakpoint(address, 8, wakes);
         attr.read_format = 0;
         attr.sample_type &= !u64::from(b::PERF_SAMPLE_READ);
@@ -135,7 +135,10 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
     };
     let event = open(entry.address, Burst::MOST as u32)?;
     let mut ring = Ring::map(event.as_fd(), PAGES).map_err(refused)?;
-    let exit = entry.returns_to.map(|to| open(to.word(), 0)).transpose()?;
+    let exit = entry
+        .returns_to
+        .map(|to| open(to.landing(), 0))
+        .transpose()?;
     if let Some(exit) = &exit {
         sys::set_output(exit.as_fd(), event.as_fd()).map_err(refused)?;
         sys::refresh(exit.as_fd(), Burst::MOST as u32 + 1).map_err(refused)?;
@@ -190,10 +193,11 @@ fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
     let time = fields.u64().ok()?;
     let _cpu_and_reserved = fields.u64().ok()?;
     let (abi, registers) = fields.registers().ok()?;
-    let is_return = entry.returns_to.map(ReturnAddress::word) == Some(registers.ip);
+    let pc = registers.pc();
+    let is_return = entry.returns_to.map(ReturnAddress::landing) == Some(pc);
     let is_it = abi == Abi::Long
         && registers.cs == USER_CODE
-        && (registers.ip == entry.address || is_return)
+        && (pc == entry.address || is_return)
         && tid == entry.tid;
     let stack = fields.stack().ok()?;
     let top = stack.as_ref().try_into().ok().map(u64::from_ne_bytes);
@@ -255,7 +259,7 @@ mod tests {
         let entry = Entry {
             pid: Pid(7),
             tid: Tid(8),
-            address: 0x1000,
+            address: ProcessAddress(0x1000),
             code: Box::default(),
             returns_to: None,
         };
@@ -277,7 +281,7 @@ mod tests {
         let entry = Entry {
             pid: Pid(7),
             tid: Tid(8),
-            address: 0x1000,
+            address: ProcessAddress(0x1000),
             code: Box::default(),
             returns_to: Some(ReturnAddress::of_word(0x2000)),
         };

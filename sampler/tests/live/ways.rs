@@ -141,7 +141,7 @@ impl Chase {
     }
 
     fn is_in_loop(&self, sample: &RawSample) -> bool {
-        self.code.contains(&sample.ip)
+        self.code.contains(&sample.ip.0)
     }
 }
 
@@ -197,7 +197,7 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         check(is_followed(capture), || format!("{capture:?}"))?;
         let known = chase.known_words(capture)?;
         check(known >= 16, || format!("{known} words of {capture:?}"))?;
-        if sample.ip == chase.code.start {
+        if sample.ip.0 == chase.code.start {
             let has = |address: u64| {
                 let mut starts = capture.pieces().map(|(start, _)| start);
                 starts.any(|start| start == address & !63)
@@ -291,7 +291,7 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
         check(sample.stack.is_empty(), || format!("{sample:?}"))?;
         all += 1;
         let mut starts = capture.pieces().map(|(start, _)| start);
-        with_data += usize::from(starts.any(|start| start.abs_diff(sample.ip) > 4096));
+        with_data += usize::from(starts.any(|start| start.abs_diff(sample.ip.0) > 4096));
     }
     // Its own stack, say.
     check(with_data * 4 > all, || {

@@ -1,3 +1,5 @@
+use addresses::ProcessAddress;
+
 use super::*;
 use crate::host::Answer as HostAnswer;
 use crate::mapping::tests::mapping;
@@ -124,7 +126,8 @@ fn other_code_at_an_interrupt() {
     assert_eq!(bench.exits(BEHIND, 200), [(4, 8)]);
     let id = bench.maps.find(0x1000).expect("mapped").image;
     for (time, code) in [(210, 0x90), (220, 0x91)] {
-        bench.images.observe(id, 0x1100, time, &[code]);
+        let page = ProcessAddress(0x1100);
+        bench.images.observe(id, page, time, &[code]);
     }
     assert_eq!(bench.exits(BEHIND, 200), []);
 }

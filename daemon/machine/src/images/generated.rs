@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use addresses::{Bias, ImageAddress};
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use sampler::Pid;
 
 use super::replaced::Replaced;
@@ -328,10 +328,11 @@ impl Images {
     }
 
     /// Takes notice of the code that an interrupt saw at an address, in order of time.
-    pub fn observe(&mut self, id: ImageId, address: u64, time: u64, code: &[u8]) {
+    pub fn observe(&mut self, id: ImageId, address: ProcessAddress, time: u64, code: &[u8]) {
         let Some(generated) = self.generated.get_mut(&id) else {
             return;
         };
+        let address = address.0;
         if generated.find(address, time).is_some() {
             return;
         }

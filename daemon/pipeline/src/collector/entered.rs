@@ -1,6 +1,6 @@
 //! Entries of functions: which are watched, and what is made of the calls that were seen.
 
-use addresses::{ImageAddress, ProcessAddress};
+use addresses::ImageAddress;
 use counters::{Counter, CounterKey, Group};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;
@@ -66,7 +66,7 @@ pub(super) fn meet(
                 entry: Entry {
                     pid: sample.pid,
                     tid: sample.tid,
-                    address: at.0,
+                    address: at,
                     code: code[..read].into(),
                     returns_to: None,
                 },
@@ -205,7 +205,7 @@ impl Collector {
         }
         let mut space = AddressSpace::of(process, host, &mut self.images, burst.begin);
         space.allow_secrets = self.settings.allow_secrets;
-        if space.place(ProcessAddress(target.entry.address)) != Some(target.pc) {
+        if space.place(target.entry.address) != Some(target.pc) {
             return self.tables.count(Counter::EntriesMappedAnew, 1);
         }
         let shared = &mut self.tables.shared;

@@ -75,17 +75,17 @@ pub(super) fn block_at(
     space: &AddressSpace<'_>,
     sample: &RawSample,
     process: ProcessId,
-    (entry, is_short): (u64, bool),
+    (entry, is_short): (ProcessAddress, bool),
 ) -> Option<Request> {
     let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut address = entry;
     while steps.len() < LONGEST {
-        let Ok(fetched) = code.fetch(address) else {
+        let Ok(fetched) = code.fetch(address.0) else {
             break;
         };
         let instruction = *fetched.instruction.instruction();
         let len = fetched.instruction.len();
-        let pc = space.place(ProcessAddress(address))?;
+        let pc = space.place(address)?;
         // Code that is made may be made anew.
         if space.is_generated_code(pc.image) {
             return None;
@@ -224,7 +224,7 @@ impl Collector {
         space.stack_pointer = registers.sp();
         if steps
             .iter()
-            .any(|step| space.place(ProcessAddress(step.address)) != Some(step.pc))
+            .any(|step| space.place(step.address) != Some(step.pc))
         {
             self.tables.count(Counter::PairsMappedAnew, 1);
             return None;

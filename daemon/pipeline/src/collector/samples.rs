@@ -55,9 +55,9 @@ impl Collector {
     }
 
     /// Takes notice of the code at a sample, if that may be made at run time.
-    fn observe(&mut self, time: u64, pid: Pid, ip: u64) {
+    fn observe(&mut self, time: u64, pid: Pid, ip: ProcessAddress) {
         let process = self.loadmap.get(pid);
-        let mapping = process.and_then(|process| process.maps.find(ip));
+        let mapping = process.and_then(|process| process.maps.find(ip.0));
         let Some(image) = mapping.map(|mapping| mapping.image) else {
             return;
         };
@@ -81,20 +81,20 @@ impl Collector {
         };
         if let Some(capture) = &sample.capture {
             let captured = Captured::new(ip, capture, self.copies_whole);
-            let (_, code) = captured.pieces().numbered_code(ip);
+            let (_, code) = captured.pieces().numbered_code(ip.0);
             self.images.observe(image, ip, time, code);
         }
     }
 
     /// Counts a sample at its place, if it has one; with what probability its window is to be
     /// accepted.
-    fn place(&mut self, time: u64, pid: Pid, ip: u64, mode: Mode) -> (Option<Pc>, f64) {
+    fn place(&mut self, time: u64, pid: Pid, ip: ProcessAddress, mode: Mode) -> (Option<Pc>, f64) {
         let space = match mode {
             Mode::User => self.loadmap.get_and_host(pid),
             _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
         };
         let place = space.and_then(|(process, host)| {
-            AddressSpace::of(process, host, &mut self.images, time).place(ProcessAddress(ip))
+            AddressSpace::of(process, host, &mut self.images, time).place(ip)
         });
         let probability = place.map_or(1.0, |pc| self.blocks.sample(&mut self.images, pc));
         (place, probability)
@@ -216,16 +216,16 @@ impl Collector {
         let pc = if kernel {
             Some(Pc {
                 image: self.kernel_image,
-                address: self.kernel.relative(ProcessAddress(cycles.ip)),
+                address: self.kernel.relative(cycles.ip),
             })
         } else {
             let Some((process, host)) = self.loadmap.get_and_host(pid) else {
                 return;
             };
             let space = AddressSpace::of(process, host, &mut self.images, cycles.time);
-            space.place(ProcessAddress(cycles.ip))
+            space.place(cycles.ip)
         };
-        let pc = self.pc_or_unknown(pc, ProcessAddress(cycles.ip));
+        let pc = self.pc_or_unknown(pc, cycles.ip);
         self.tables
             .add_cycles(owner, pc, None, cycles.samples, cycles.weight);
     }

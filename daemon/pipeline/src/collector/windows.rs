@@ -90,8 +90,8 @@ impl Collector {
             UserRegisters::Long(registers) if stack_read && !kernel => Some(registers.sp()),
             _ => None,
         };
-        let Some(located) = space.locate(ProcessAddress(sample.ip)) else {
-            let pc = self.pc_or_unknown(None, ProcessAddress(sample.ip));
+        let Some(located) = space.locate(sample.ip) else {
+            let pc = self.pc_or_unknown(None, sample.ip);
             self.tables.add_cycles(owner, pc, None, 1, sample.period);
             self.leaf_alone(owner, pc, StackEnd::NoRules, sample.period);
             return self.stop(StopReason::NotMapped);
@@ -152,12 +152,7 @@ impl Collector {
                     updates.give_row(process, frame.return_address, &space);
                 }
                 if outcome != Some(Outcome::MemoryDenied) && !secret {
-                    updates.give_row_of_start(
-                        process,
-                        ProcessAddress(sample.ip),
-                        &space,
-                        located.pc,
-                    );
+                    updates.give_row_of_start(process, sample.ip, &space, located.pc);
                 }
             }
             let tally = &mut self.tables.tally;
@@ -286,7 +281,7 @@ impl Collector {
         {
             let is_stuck = pairs::needs_processor(outcome.stop) && rand::random();
             let entry = if is_stuck {
-                state.registers.rip
+                ProcessAddress(state.registers.rip)
             } else {
                 sample.ip
             };
