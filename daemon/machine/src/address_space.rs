@@ -409,34 +409,31 @@ impl AddressSpace<'_> {
             return exits.unwrap_or_default();
         }
         let mut images = self.images.borrow_mut();
-        images.by_flow(pc.image, |flows, text| {
-            flows.exits(pc.image, pc.address.0, text).to_vec()
-        })
+        images.by_flow(pc.image, |flows, text| flows.exits(pc, text).to_vec())
     }
 
-    /// Whether a call to an address of an image leads to a PC.
-    pub fn leads(&self, image: ImageId, target: ImageAddress, pc: Pc) -> Leads {
-        if self.is_generated_code(image) {
+    /// Whether a call to `target`, as it is named in the code of its image, leads to a PC.
+    pub fn leads(&self, target: Pc, pc: Pc) -> Leads {
+        if self.is_generated_code(target.image) {
             // Code that a process makes may call that of a file.
-            let Some(located) = self.locate(Bias::NONE.in_process(target)) else {
+            let to = made(target.address);
+            let Some(found) = self.place(to) else {
                 return Leads::Perhaps;
             };
-            let Pc { image, address } = located.pc;
-            if !self.is_generated_code(image) {
-                return self.leads(image, address, pc);
+            if !self.is_generated_code(found.image) {
+                return self.leads(found, pc);
             }
-            let target = made(target);
             let pc = self.is_generated_code(pc.image).then(|| made(pc.address));
-            let leads = self
-                .of_generated_code(|generated_code, asker| generated_code.leads(target, pc, asker));
+            let leads =
+                self.of_generated_code(|generated_code, asker| generated_code.leads(to, pc, asker));
             return leads.unwrap_or(Leads::Perhaps);
         }
         let mut images = self.images.borrow_mut();
-        images.by_flow(image, |flows, text| {
-            if image == pc.image {
-                flows.leads(image, target.0, pc.address.0, text).clone()
+        images.by_flow(target.image, |flows, text| {
+            if target.image == pc.image {
+                flows.leads(target, pc.address, text).clone()
             } else {
-                flows.leaves(image, target.0, text).clone()
+                flows.leaves(target, text).clone()
             }
         })
     }
@@ -460,9 +457,8 @@ impl AddressSpace<'_> {
 
     /// Reads code that the process makes, as of the sample; how many bytes of it there are.
     pub(crate) fn read_made(&self, address: ProcessAddress, bytes: &mut [u8]) -> usize {
-        let read = self.of_generated_code(|generated_code, asker| {
-            generated_code.read(address.0, bytes, asker)
-        });
+        let read = self
+            .of_generated_code(|generated_code, asker| generated_code.read(address, bytes, asker));
         read.unwrap_or(0)
     }
 
@@ -516,6 +512,6 @@ impl AddressSpace<'_> {
 }
 
 /// Where code that the process makes lies in it, as an address of its image.
-fn made(address: ImageAddress) -> u64 {
-    Bias::NONE.in_process(address).0
+fn made(address: ImageAddress) -> ProcessAddress {
+    Bias::NONE.in_process(address)
 }

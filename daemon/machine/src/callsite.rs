@@ -188,10 +188,10 @@ impl Interrupted<'_, '_, '_> {
     /// the PC.
     fn candidate(&self, slot: u64, to: ReturnAddress) -> Option<(Pc, Verdict)> {
         let call = call_before(self.space, to)?;
-        let verdict = match call.target {
+        let verdict = match call.target() {
             None => Verdict::Possible,
             Some(target) => {
-                let leads = self.space.leads(call.site.image, target, self.pc);
+                let leads = self.space.leads(target, self.pc);
                 leads.verdict(slot, &self.registers.gpr)
             }
         };
@@ -233,7 +233,7 @@ pub fn call_before(space: &AddressSpace<'_>, to: ReturnAddress) -> Option<Call> 
         let address = ImageAddress(address);
         Some(Call {
             site: Pc { image, address },
-            target: target.map(ImageAddress),
+            names: target.map(ImageAddress),
         })
     };
     if located.mapping.is_anon() {

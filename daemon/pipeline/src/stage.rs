@@ -316,7 +316,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
 
     fn went(&mut self, pc: u64, destination: u64) {
         self.tell(self.current_site(pc), |consumers, shared, at| {
-            consumers.leads(shared, at, destination);
+            consumers.leads(shared, at, ProcessAddress(destination));
         });
     }
 

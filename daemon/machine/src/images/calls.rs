@@ -15,8 +15,19 @@ const MAX_CALLS: usize = 1 << 14;
 pub struct Call {
     /// The instruction itself.
     pub site: Pc,
-    /// The address in the same image that the instruction names; `None`: it is indirect.
-    pub target: Option<ImageAddress>,
+    /// What it names in the same image.
+    pub(crate) names: Option<ImageAddress>,
+}
+
+impl Call {
+    /// Where the instruction leads, as its code names it; `None`: it is indirect.
+    pub fn target(&self) -> Option<Pc> {
+        let target = |address| Pc {
+            address,
+            ..self.site
+        };
+        self.names.map(target)
+    }
 }
 
 /// By image and address in it, the call before, if there is one.

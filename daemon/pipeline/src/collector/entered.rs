@@ -106,8 +106,8 @@ fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
 fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc> {
     let found = call_before(space, call.return_address?)?;
     let gpr = &call.registers.gpr;
-    let is_other = found.target.is_some_and(|target| {
-        let leads = space.leads(found.site.image, target, pc);
+    let is_other = found.target().is_some_and(|target| {
+        let leads = space.leads(target, pc);
         leads.verdict(gpr[RSP], gpr) == Verdict::Disproved
     });
     (!is_other).then_some(found.site)
