@@ -21,6 +21,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use addresses::ProcessAddress;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
@@ -55,9 +56,9 @@ pub struct Block {
     /// The thread.
     pub tid: Tid,
     /// Address of the first instruction.
-    pub entry: u64,
+    pub entry: ProcessAddress,
     /// Where the thread comes behind the last one. It is not the entry.
-    pub exit: u64,
+    pub exit: ProcessAddress,
     /// The code from the entry on, as the process is to have it.
     pub code: Box<[u8]>,
     /// One of the instructions is a system call: the thread may have to wait in it.
@@ -124,7 +125,7 @@ impl Breakpoints {
     ///
     /// # Errors
     /// Why it does not stop.
-    pub(crate) fn stop_own(tid: Tid, entry: u64, allowed: Duration) -> Result<(), Miss> {
+    pub(crate) fn stop_own(tid: Tid, entry: ProcessAddress, allowed: Duration) -> Result<(), Miss> {
         let breakpoints = Breakpoints::new(None, None, 8);
         let block = Block {
             pid: Pid(std::process::id()),
@@ -229,10 +230,10 @@ pub(crate) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Whether the process has this code there.
-fn has_code(pid: Pid, address: u64, code: &[u8]) -> bool {
+fn has_code(pid: Pid, address: ProcessAddress, code: &[u8]) -> bool {
     let mut found = vec![0; code.len()];
     File::open(format!("/proc/{pid}/mem"))
-        .and_then(|memory| memory.read_exact_at(&mut found, address))
+        .and_then(|memory| memory.read_exact_at(&mut found, address.0))
         .is_ok_and(|()| found == code)
 }
 
@@ -258,7 +259,7 @@ impl Armed {
             let opened = sys::open_in(attr, task, Some(leader.as_fd()));
             counters.push(opened.map_err(|error| miss(&error))?);
         }
-        let open = |address, stack, wakes| {
+        let open = |address: ProcessAddress, stack, wakes| {
             let attr = breakpoint(address, stack, wakes);
             sys::open_in(attr, task, Some(leader.as_fd())).map_err(|error| miss(&error))
         };
@@ -310,9 +311,9 @@ impl Armed {
                     return Err(Miss::NotWhole);
                 }
                 match &before {
-                    None if hit.registers.ip == block.entry => before = Some(hit),
-                    None if hit.registers.ip == block.exit => early += 1,
-                    Some(_) if hit.registers.ip == block.exit => {
+                    None if hit.registers.pc() == block.entry => before = Some(hit),
+                    None if hit.registers.pc() == block.exit => early += 1,
+                    Some(_) if hit.registers.pc() == block.exit => {
                         // What was set is taken back before anything else.
                         drop(self);
                         return Ok([before.ok_or(Miss::NotWhole)?, hit]);
@@ -385,7 +386,7 @@ fn counter(kind: b::perf_type_id, what: u64) -> b::perf_event_attr {
 }
 
 /// The attributes of a breakpoint that begins disabled, and whether a hit wakes its reader up.
-fn breakpoint(address: u64, stack: u32, wakes: u32) -> b::perf_event_attr {
+fn breakpoint(address: ProcessAddress, stack: u32, wakes: u32) -> b::perf_event_attr {
     let mut attr = counter(b::PERF_TYPE_BREAKPOINT, 0);
     attr.sample_period = PERIOD;
     attr.sample_type = (b::PERF_SAMPLE_TID
@@ -398,7 +399,7 @@ fn breakpoint(address: u64, stack: u32, wakes: u32) -> b::perf_event_attr {
     attr.sample_stack_user = stack;
     attr.wakeup_events = wakes;
     attr.bp_type = b::HW_BREAKPOINT_X;
-    attr.bp_addr = address;
+    attr.bp_addr = address.0;
     attr.bp_len = 8;
     attr.set_disabled(1);
     attr.set_exclude_kernel(1);

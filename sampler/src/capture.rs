@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use addresses::ReturnAddress;
 use serde::{Deserialize, Serialize};
 
 use crate::block::Part;
@@ -240,7 +241,7 @@ pub enum FrameSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// Where the callee returns to.
-    pub return_address: u64,
+    pub return_address: ReturnAddress,
     /// How it was found.
     pub source: FrameSource,
 }
@@ -355,7 +356,7 @@ impl CapturedMemory {
         for frame in frames {
             let flip =
                 u64::from(frame.source == FrameSource::FramePointer) << abi::GUESSED_FRAME_BIT;
-            memory.extend((frame.return_address ^ flip).to_ne_bytes());
+            memory.extend((frame.return_address.word() ^ flip).to_ne_bytes());
         }
         let pad = |memory: &mut Vec<u8>| memory.resize(memory.len().next_multiple_of(8), 0);
         for (address, bytes) in pieces {
@@ -430,7 +431,7 @@ impl CapturedMemory {
             let word = u64::from_ne_bytes(*word);
             let guessed = (word >> 63) != (word >> 62 & 1);
             Frame {
-                return_address: word ^ u64::from(guessed) << 63,
+                return_address: ReturnAddress::of_word(word ^ u64::from(guessed) << 63),
                 source: if guessed {
                     FrameSource::FramePointer
                 } else {
@@ -519,8 +520,8 @@ mod tests {
             (0xffff_ffff_8100_0000, FrameSource::FramePointer),
             (0xffff_ffff_8100_0000, FrameSource::Row),
         ]
-        .map(|(return_address, source)| Frame {
-            return_address,
+        .map(|(to, source)| Frame {
+            return_address: ReturnAddress::of_word(to),
             source,
         });
         let (long, short) = ([7; 128], [1, 2, 3]);

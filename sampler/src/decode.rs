@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use addresses::ProcessAddress;
 use perf_event_open_sys::bindings as b;
 
 use crate::attr::REGISTER_COUNT;
@@ -178,7 +179,7 @@ fn sample(mut fields: Fields<'_>, misc: u32) -> Result<Decoded, Error> {
         pid,
         tid,
         period,
-        ip,
+        ip: ProcessAddress(ip),
         mode,
         interrupted,
         user,

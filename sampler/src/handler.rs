@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use addresses::{ProcessAddress, ReturnAddress};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use crate::bpf::{Maps, abi, layout};
@@ -45,6 +46,23 @@ pub enum UnwindRow {
         /// The caller's rbp.
         rbp: CallerRbp,
     },
+}
+
+/// Where an unwind row holds, as the handler asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowPlace(u64);
+
+impl RowPlace {
+    /// Where a call returns to: the row is that of the call.
+    pub fn of_return(to: ReturnAddress) -> Self {
+        Self(to.word())
+    }
+
+    /// An instruction that may be interrupted. It may be a return address, too, and has another row
+    /// then: a bit tells them apart.
+    pub fn of_start(pc: ProcessAddress) -> Self {
+        Self(pc.0 | 1 << abi::ROW_OF_START_BIT)
+    }
 }
 
 /// What is kept back of a process.
@@ -124,22 +142,12 @@ impl Handler {
         )
     }
 
-    /// A bit of an address that is given a row: it is that of an interrupted PC, not of a return
-    /// address.
-    pub const START: u64 = 1 << abi::ROW_OF_START_BIT;
-
-    /// Gives the unwind row of a return address (the row of the call before it), or, with
-    /// [`Handler::START`], of an interrupted PC.
+    /// Gives the unwind row of a place.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn put_row(
-        &self,
-        key: ProcessKey,
-        return_address: u64,
-        row: UnwindRow,
-    ) -> Result<(), Error> {
-        let place = layout::place(key, return_address);
+    pub fn put_row(&self, key: ProcessKey, place: RowPlace, row: UnwindRow) -> Result<(), Error> {
+        let place = layout::place(key, place.0);
         let value = layout::row_value(place, row);
         put(
             &self.maps.rows,

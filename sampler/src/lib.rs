@@ -83,7 +83,9 @@ pub use config::{
 };
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, UnwindRow};
+pub use handler::{
+    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
+};
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;

@@ -1,5 +1,6 @@
 //! What the sampler delivers: samples, the records that explain them, and the batches they come in.
 
+use addresses::ProcessAddress;
 use serde::{Deserialize, Serialize};
 
 use std::borrow::Cow;
@@ -64,6 +65,11 @@ impl Registers {
     /// Index of rbp in [`Registers::gpr`].
     pub const RBP: usize = 5;
 
+    /// The instruction pointer, as an address of the process.
+    pub fn pc(&self) -> ProcessAddress {
+        ProcessAddress(self.ip)
+    }
+
     /// The stack pointer.
     pub fn sp(&self) -> u64 {
         self.gpr[Self::RSP]
@@ -124,7 +130,7 @@ pub struct RawSample {
     pub period: u64,
     /// The interrupted PC; 0 in a sample of [`crate::Clock::Timer`] of which only the thread is
     /// known, which then counts as one of the kernel.
-    pub ip: u64,
+    pub ip: ProcessAddress,
     /// What was interrupted.
     pub mode: Mode,
     /// The interrupted registers; `None` for 32-bit code, and where the kernel gives none.
@@ -162,7 +168,7 @@ pub struct Cycles {
     /// Its effective user id.
     pub euid: u32,
     /// The interrupted PC.
-    pub ip: u64,
+    pub ip: ProcessAddress,
     /// What was interrupted.
     pub mode: Mode,
     /// How many samples.

@@ -21,6 +21,11 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer {
+        name: "addresses",
+        may_use: &[],
+        pure: true,
+    },
+    Layer {
         name: "instructions",
         may_use: &[],
         pure: true,
@@ -52,7 +57,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "sampler",
-        may_use: &[],
+        may_use: &["addresses"],
         pure: false,
     },
     Layer {
@@ -79,6 +84,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "machine",
         may_use: &[
+            "addresses",
             "sampler",
             "instructions",
             "interpreter",
@@ -90,6 +96,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "consumers",
         may_use: &[
+            "addresses",
             "machine",
             "counters",
             "interpreter",
@@ -102,6 +109,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "pipeline",
         may_use: &[
+            "addresses",
             "machine",
             "consumers",
             "counters",
@@ -116,6 +124,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "store",
         may_use: &[
+            "addresses",
             "machine",
             "consumers",
             "pipeline",
@@ -130,6 +139,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "vcpid",
         may_use: &[
+            "addresses",
             "machine",
             "consumers",
             "pipeline",

@@ -283,6 +283,8 @@ impl Consumer for Entries {
 
 #[cfg(test)]
 mod tests {
+    use addresses::ImageAddress;
+
     use super::*;
     use crate::tables::Tables;
     use machine::images::ImageId;
@@ -309,7 +311,10 @@ mod tests {
             image: ImageId(0),
             address,
         };
-        let callee = (owner.expect("room"), shared.pc(pc(0x10)).expect("room"));
+        let callee = (
+            owner.expect("room"),
+            shared.pc(pc(ImageAddress(0x10))).expect("room"),
+        );
         for number in 1..=100 {
             let burst = Entered {
                 callee,

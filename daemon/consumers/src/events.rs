@@ -13,6 +13,7 @@ pub mod lost;
 mod shared;
 mod sites;
 
+use addresses::ProcessAddress;
 use counters::CounterKey;
 use interpreter::{Parameter, StopReason, Word};
 use profiledb::StackEnd;
@@ -203,9 +204,9 @@ pub trait Consumer {
     #[inline(always)]
     fn returns(&mut self, _shared: &mut Shared, _at: &At<'_>) {}
 
-    /// Where an indirect jump, an indirect call or a return leads, as a process address.
+    /// Where an indirect jump, an indirect call or a return leads.
     #[inline(always)]
-    fn leads(&mut self, _shared: &mut Shared, _at: &At<'_>, _destination: u64) {}
+    fn leads(&mut self, _shared: &mut Shared, _at: &At<'_>, _destination: ProcessAddress) {}
 
     /// An instruction loads.
     #[inline(always)]

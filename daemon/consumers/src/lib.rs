@@ -42,6 +42,7 @@ use crate::events::{
     At, Call, CallStack, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store,
     Target,
 };
+use addresses::ProcessAddress;
 use counters::CounterKey;
 
 /// Makes one consumer of several, which hands each event to each of them in turn. Which ones there
@@ -100,7 +101,7 @@ macro_rules! consumers {
             }
 
             #[inline(always)]
-            fn leads(&mut self, shared: &mut Shared, at: &At<'_>, destination: u64) {
+            fn leads(&mut self, shared: &mut Shared, at: &At<'_>, destination: ProcessAddress) {
                 $(self.$name.leads(shared, at, destination);)*
             }
 

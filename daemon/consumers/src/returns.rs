@@ -239,7 +239,7 @@ impl OneSite {
         let owner = owner.expect("room");
         let pc = machine::place::Pc {
             image: machine::images::ImageId(0),
-            address: 0x10,
+            address: addresses::ImageAddress(0x10),
         };
         Self {
             site: shared.site(owner, pc).expect("room"),

@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
@@ -53,7 +54,7 @@ pub struct AddressSpace<'a> {
     /// Stack pointer, if the interrupt could read there.
     pub stack: Option<u64>,
     /// Where the sample was taken.
-    pub pc: u64,
+    pub pc: ProcessAddress,
     /// The stack pointer of the sample.
     pub stack_pointer: u64,
     /// Whether the process is still the sampled program, once that was looked up.
@@ -78,17 +79,17 @@ const ASKED: u64 = 1;
 pub struct Located {
     /// The image, and the address in it.
     pub pc: Pc,
-    /// What a process address has more than the address in the image.
-    pub bias: u64,
+    /// How the image lies in the process.
+    pub bias: Bias,
     pub(crate) mapping: Mapping,
 }
 
 impl Located {
-    fn of(address: u64, spot: Spot) -> Self {
+    fn of(address: ProcessAddress, spot: Spot) -> Self {
         let Spot { mapping, bias } = spot;
         let pc = Pc {
             image: mapping.image,
-            address: address.wrapping_sub(bias),
+            address: bias.in_image(address),
         };
         Self { pc, bias, mapping }
     }
@@ -120,7 +121,7 @@ impl<'a> AddressSpace<'a> {
             allow_memory: false,
             evidence: None,
             stack: None,
-            pc: 0,
+            pc: ProcessAddress::default(),
             stack_pointer: 0,
             same_space: Cell::new(None),
             code: Cell::new(process.maps.remembered()),
@@ -139,19 +140,25 @@ impl AddressSpace<'_> {
 
     /// Image and address of code in this process; `None` where nothing is mapped.
     #[inline]
-    pub fn place(&self, address: u64) -> Option<Pc> {
+    pub fn place(&self, address: ProcessAddress) -> Option<Pc> {
         self.locate(address).map(|located| located.pc)
     }
 
     /// That with the mapping.
-    pub fn locate(&self, address: u64) -> Option<Located> {
+    pub fn locate(&self, address: ProcessAddress) -> Option<Located> {
         let spot = self.spot(&self.code, address)?;
+        Some(Located::of(address, spot))
+    }
+
+    /// As [`Self::locate`], of data.
+    fn locate_data(&self, address: ProcessAddress) -> Option<Located> {
+        let spot = self.spot(&self.data, address)?;
         Some(Located::of(address, spot))
     }
 
     /// The mapping at an address, which mostly is the one that was found last.
     #[inline]
-    fn spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
+    fn spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
         match last.get() {
             Some(known) if known.has(address) => Some(known),
             _ => self.other_spot(last, address),
@@ -159,15 +166,15 @@ impl AddressSpace<'_> {
     }
 
     #[inline(never)]
-    fn other_spot(&self, last: &Cell<Option<Spot>>, address: u64) -> Option<Spot> {
-        let mapping = *self.maps.find(address)?;
+    fn other_spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
+        let mapping = *self.maps.find(address.0)?;
         if mapping.is_anon()
-            && let Some(part) = self.images.borrow().narrow(&mapping, address, self.time)
+            && let Some(part) = self.images.borrow().narrow(&mapping, address.0, self.time)
         {
             // Its name may be another one at the next sample: it is not remembered beyond this.
             let spot = Spot {
                 mapping: part,
-                bias: 0,
+                bias: Bias::NONE,
             };
             last.set(Some(spot));
             return Some(spot);
@@ -181,10 +188,10 @@ impl AddressSpace<'_> {
         Some(spot)
     }
 
-    /// What is to be added to an address of the mapping's image, and whether no more will be known.
-    fn bias(&self, mapping: &Mapping) -> (u64, bool) {
+    /// How the mapping's image lies there, and whether no more will be known.
+    fn bias(&self, mapping: &Mapping) -> (Bias, bool) {
         if mapping.is_anon() {
-            return (0, true);
+            return (Bias::NONE, true);
         }
         let through = Some((self.pid, mapping.start, mapping.end));
         let mut images = self.images.borrow_mut();
@@ -192,11 +199,12 @@ impl AddressSpace<'_> {
         let bias = elf.and_then(|elf| mapping.bias(&elf.segments));
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
-        let bias = bias.unwrap_or(mapping.start.wrapping_sub(mapping.offset));
+        let (start, offset) = (ProcessAddress(mapping.start), ImageAddress(mapping.offset));
+        let bias = bias.unwrap_or(Bias::between(start, offset));
         (bias, !images.is_closed(mapping.image))
     }
 
-    /// Whether what is to be added to an address of the mapping's image will not be another number.
+    /// Whether the mapping's image will not turn out to lie there otherwise.
     pub(crate) fn has_lasting_bias(&self, mapping: &Mapping) -> bool {
         mapping.is_anon() || !self.images.borrow().is_closed(mapping.image)
     }
@@ -260,7 +268,7 @@ impl AddressSpace<'_> {
         if !mapping.is_anon() {
             return false;
         }
-        if pc / 4096 == self.pc / 4096 {
+        if pc / 4096 == self.pc.0 / 4096 {
             return true;
         }
         matches!(self.region(pc), Some(Region::Mapped(vma)) if vma.executable)
@@ -395,38 +403,37 @@ impl AddressSpace<'_> {
     /// The slots that the return address may lie in, by the code at a PC without unwind rules.
     pub fn exits(&self, pc: Pc) -> Vec<Exit> {
         if self.is_generated_code(pc.image) {
-            let exits = self
-                .of_generated_code(|generated_code, asker| generated_code.exits(pc.address, asker));
+            let at = made(pc.address);
+            let exits =
+                self.of_generated_code(|generated_code, asker| generated_code.exits(at, asker));
             return exits.unwrap_or_default();
         }
         let mut images = self.images.borrow_mut();
-        images.by_flow(pc.image, |flows, text| {
-            flows.exits(pc.image, pc.address, text).to_vec()
-        })
+        images.by_flow(pc.image, |flows, text| flows.exits(pc, text).to_vec())
     }
 
-    /// Whether a call to an address of an image leads to a PC.
-    pub fn leads(&self, image: ImageId, target: u64, pc: Pc) -> Leads {
-        if self.is_generated_code(image) {
+    /// Whether a call to `target`, as it is named in the code of its image, leads to a PC.
+    pub fn leads(&self, target: Pc, pc: Pc) -> Leads {
+        if self.is_generated_code(target.image) {
             // Code that a process makes may call that of a file.
-            let Some(located) = self.locate(target) else {
+            let to = made(target.address);
+            let Some(found) = self.place(to) else {
                 return Leads::Perhaps;
             };
-            let Pc { image, address } = located.pc;
-            if !self.is_generated_code(image) {
-                return self.leads(image, address, pc);
+            if !self.is_generated_code(found.image) {
+                return self.leads(found, pc);
             }
-            let pc = self.is_generated_code(pc.image).then_some(pc.address);
-            let leads = self
-                .of_generated_code(|generated_code, asker| generated_code.leads(target, pc, asker));
+            let pc = self.is_generated_code(pc.image).then(|| made(pc.address));
+            let leads =
+                self.of_generated_code(|generated_code, asker| generated_code.leads(to, pc, asker));
             return leads.unwrap_or(Leads::Perhaps);
         }
         let mut images = self.images.borrow_mut();
-        images.by_flow(image, |flows, text| {
-            if image == pc.image {
-                flows.leads(image, target, pc.address, text).clone()
+        images.by_flow(target.image, |flows, text| {
+            if target.image == pc.image {
+                flows.leads(target, pc.address, text).clone()
             } else {
-                flows.leaves(image, target, text).clone()
+                flows.leaves(target, text).clone()
             }
         })
     }
@@ -438,16 +445,18 @@ impl AddressSpace<'_> {
 
     /// Takes note of an exit that the handler is told of; false if it is not to be.
     pub fn tell(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_generated_code(pc.image) || self.generated_code.borrow_mut().tell(pc.address, exit)
+        let at = made(pc.address);
+        !self.is_generated_code(pc.image) || self.generated_code.borrow_mut().tell(at, exit)
     }
 
     /// Whether the handler goes by this exit, if it goes by any.
     pub(crate) fn was_told(&self, pc: Pc, exit: &Exit) -> bool {
-        !self.is_generated_code(pc.image) || self.generated_code.borrow().was_told(pc.address, exit)
+        let at = made(pc.address);
+        !self.is_generated_code(pc.image) || self.generated_code.borrow().was_told(at, exit)
     }
 
     /// Reads code that the process makes, as of the sample; how many bytes of it there are.
-    pub(crate) fn read_made(&self, address: u64, bytes: &mut [u8]) -> usize {
+    pub(crate) fn read_made(&self, address: ProcessAddress, bytes: &mut [u8]) -> usize {
         let read = self
             .of_generated_code(|generated_code, asker| generated_code.read(address, bytes, asker));
         read.unwrap_or(0)
@@ -473,7 +482,7 @@ impl AddressSpace<'_> {
     }
 
     /// Where the function at a PC begins and ends, by the unwind rules.
-    pub fn function(&self, pc: Pc) -> Option<(u64, u64)> {
+    pub fn function(&self, pc: Pc) -> Option<(ImageAddress, ImageAddress)> {
         let mut images = self.images.borrow_mut();
         images.unwind(pc.image)?.function(pc.address)
     }
@@ -483,7 +492,7 @@ impl AddressSpace<'_> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.wrapping_add(done as u64);
-            let Some(located) = self.spot(&self.data, at).map(|spot| Located::of(at, spot)) else {
+            let Some(located) = self.locate_data(ProcessAddress(at)) else {
                 return false;
             };
             if !located.mapping.readable || self.is_pristine(at, &located.mapping).is_err() {
@@ -500,4 +509,9 @@ impl AddressSpace<'_> {
         }
         true
     }
+}
+
+/// Where code that the process makes lies in it, as an address of its image.
+fn made(address: ImageAddress) -> ProcessAddress {
+    Bias::NONE.in_process(address)
 }

@@ -6,6 +6,7 @@
 //! way a call stands before a return address; where there are no rules, the call must also be one
 //! that can have led to the PC.
 
+use addresses::{Bias, ImageAddress, ReturnAddress};
 use sampler::{Frame, FrameSource};
 
 use crate::address_space::AddressSpace;
@@ -37,8 +38,8 @@ pub struct Interrupted<'a, 'm, 'v> {
     pub registers: &'a sampler::Registers,
     /// The interrupted instruction.
     pub pc: Pc,
-    /// What a process address has more than the address in the image.
-    pub bias: u64,
+    /// How its image lies in the process.
+    pub bias: Bias,
     /// The caller that the handler found.
     pub frame: Option<Frame>,
 }
@@ -46,7 +47,8 @@ pub struct Interrupted<'a, 'm, 'v> {
 /// What a slot of the stack holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    Word(u64),
+    /// A word, which may be a return address.
+    Word(ReturnAddress),
     /// It lies above what was copied of the stack.
     Beyond,
     Unknown,
@@ -76,8 +78,8 @@ impl Interrupted<'_, '_, '_> {
     /// Where the unwind rules say that the return address lies.
     fn slot(&self) -> Slot {
         let mut images = self.space.images.borrow_mut();
-        // Rules may name the PC, which they know as an ELF address.
-        let process_address = self.pc.address.wrapping_add(self.bias);
+        // Rules may name the PC.
+        let process_address = self.bias.in_process(self.pc.address);
         let gpr = &self.registers.gpr;
         let memory = self.memory;
         let read = |address, bytes| match bytes {
@@ -95,7 +97,7 @@ impl Interrupted<'_, '_, '_> {
     }
 
     /// The return address that the handler found by a row, which follows from the same rules.
-    fn by_row(&self) -> Option<u64> {
+    fn by_row(&self) -> Option<ReturnAddress> {
         let frame = self.frame.filter(|frame| frame.source == FrameSource::Row);
         frame.map(|frame| frame.return_address)
     }
@@ -104,7 +106,7 @@ impl Interrupted<'_, '_, '_> {
     /// followed the frame pointer to this very slot.
     fn word(&self, slot: u64) -> Held {
         if let Some(word) = self.memory.stack_word(slot) {
-            return Held::Word(word);
+            return Held::Word(ReturnAddress::of_word(word));
         }
         let frame = self
             .frame
@@ -119,7 +121,7 @@ impl Interrupted<'_, '_, '_> {
         }
     }
 
-    fn call_before(&self, to: u64) -> Option<Pc> {
+    fn call_before(&self, to: ReturnAddress) -> Option<Pc> {
         call_before(self.space, to).map(|call| call.site)
     }
 
@@ -136,7 +138,7 @@ impl Interrupted<'_, '_, '_> {
         let (_, code) = captured.pieces().numbered_code(self.registers.ip);
         let mut known = [0; MOST_SEEN];
         let known = &mut known[..code.len().min(MOST_SEEN)];
-        let read = self.space.read_made(self.registers.ip, known);
+        let read = self.space.read_made(self.registers.pc(), known);
         known[..read] == code[..read]
     }
 
@@ -184,12 +186,12 @@ impl Interrupted<'_, '_, '_> {
 
     /// The call that a word in a slot may be the return address of, unless it cannot have led to
     /// the PC.
-    fn candidate(&self, slot: u64, to: u64) -> Option<(Pc, Verdict)> {
+    fn candidate(&self, slot: u64, to: ReturnAddress) -> Option<(Pc, Verdict)> {
         let call = call_before(self.space, to)?;
-        let verdict = match call.target {
+        let verdict = match call.target() {
             None => Verdict::Possible,
             Some(target) => {
-                let leads = self.space.leads(call.site.image, target, self.pc);
+                let leads = self.space.leads(target, self.pc);
                 leads.verdict(slot, &self.registers.gpr)
             }
         };
@@ -217,21 +219,27 @@ impl Interrupted<'_, '_, '_> {
 }
 
 /// The call instruction before a return address, if there is one.
-pub fn call_before(space: &AddressSpace<'_>, return_address: u64) -> Option<Call> {
-    let located = space.locate(return_address.wrapping_sub(1))?;
+pub fn call_before(space: &AddressSpace<'_>, to: ReturnAddress) -> Option<Call> {
+    let located = space.locate(to.within_call())?;
     if !located.mapping.executable {
         return None;
     }
     let (image, bias) = (located.pc.image, located.bias);
-    let behind = return_address.wrapping_sub(bias);
-    let start = behind.wrapping_sub(MAX_CALL as u64);
+    let behind = bias.in_image(to.landing());
+    let start = ImageAddress(behind.0.wrapping_sub(MAX_CALL as u64));
     let mut code = [0; MAX_CALL];
+    let call_in = |code| {
+        let (address, target) = call_at_end(code, start.0)?;
+        let address = ImageAddress(address);
+        Some(Call {
+            site: Pc { image, address },
+            names: target.map(ImageAddress),
+        })
+    };
     if located.mapping.is_anon() {
-        let is_known =
-            space.is_generated_code(image) && space.read_made(start, &mut code) == MAX_CALL;
-        let (address, target) = is_known.then(|| call_at_end(&code, start)).flatten()?;
-        let site = Pc { image, address };
-        return Some(Call { site, target });
+        let is_known = space.is_generated_code(image)
+            && space.read_made(bias.in_process(start), &mut code) == MAX_CALL;
+        return is_known.then(|| call_in(&code)).flatten();
     }
     let mut images = space.images.borrow_mut();
     if let Some(known) = images.calls.get(image, behind) {
@@ -240,10 +248,7 @@ pub fn call_before(space: &AddressSpace<'_>, return_address: u64) -> Option<Call
     if images.read(image, start, &mut code) != MAX_CALL {
         return None;
     }
-    let call = call_at_end(&code, start).map(|(address, target)| Call {
-        site: Pc { image, address },
-        target,
-    });
+    let call = call_in(&code);
     images.calls.put(image, behind, call);
     call
 }

@@ -6,6 +6,7 @@ mod tests;
 
 use std::ops::Range;
 
+use addresses::{Bias, ProcessAddress};
 use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Pieces, StopReason};
 
 use crate::address_space::AddressSpace;
@@ -74,9 +75,17 @@ struct Open {
     start: u64,
     end: u64,
     image: ImageId,
-    bias: u64,
+    bias: Bias,
     /// All this stays so until the mappings change.
     lasts: bool,
+}
+
+impl Open {
+    /// The address in the image, as the cache of instructions has it.
+    #[inline(always)]
+    fn in_image(&self, pc: u64) -> u64 {
+        self.bias.in_image(ProcessAddress(pc)).0
+    }
 }
 
 impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
@@ -102,7 +111,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
                 start: 0,
                 end: 0,
                 image: ImageId(0),
-                bias: 0,
+                bias: Bias::NONE,
                 lasts: false,
             },
         }
@@ -118,8 +127,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             Some(code) if !code.is_empty() => code,
             _ => self.next_run(pc)?,
         };
-        let Open { image, bias, .. } = self.open;
-        let address = pc.wrapping_sub(bias);
+        let Open { image, .. } = self.open;
+        let address = self.open.in_image(pc);
         if code.len() >= MAX_BYTES {
             return Some(self.cache.hold_sampled(image.0, address, code));
         }
@@ -156,17 +165,13 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     #[inline(never)]
     fn pristine(&mut self, pc: u64) -> Option<Held> {
         let Open {
-            start,
-            end,
-            image,
-            bias,
-            ..
+            start, end, image, ..
         } = self.open;
         if !(start..end).contains(&pc) || !self.bare.contains(&pc) || !self.space.is_in_pristine(pc)
         {
             return None;
         }
-        let held = self.cache.find_decoded(image.0, pc.wrapping_sub(bias))?;
+        let held = self.cache.find_decoded(image.0, self.open.in_image(pc))?;
         let last = pc.wrapping_add(self.cache.get(held).len() as u64 - 1);
         self.space.is_in_pristine(last).then_some(held)
     }
@@ -175,7 +180,10 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     #[cold]
     #[inline(never)]
     fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
-        let located = self.space.locate(pc).ok_or(StopReason::NotMapped)?;
+        let located = self
+            .space
+            .locate(ProcessAddress(pc))
+            .ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
         if !mapping.executable && !self.space.is_executable(pc, mapping) {
             return Err(StopReason::NotMapped);
@@ -196,7 +204,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let code = self.captured.map(|pieces| pieces.code(pc));
         let code = code.unwrap_or_default();
         if !code.is_empty() {
-            match self.cache.hold_sampled(image.0, address, code) {
+            match self.cache.hold_sampled(image.0, address.0, code) {
                 Ok(held) => return Ok((held, Origin::Sample)),
                 // It goes on in another piece, or behind what was read.
                 Err(StopReason::TruncatedCode) => {
@@ -218,7 +226,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         self.space
             .is_pristine(pc, &located.mapping)
             .map_err(reason)?;
-        let held = self.cache.hold_or_decode(image.0, address, |bytes| {
+        let held = self.cache.hold_or_decode(image.0, address.0, |bytes| {
             match self.space.images.borrow_mut().read(image, address, bytes) {
                 0 => Err(StopReason::ImageUnreadable),
                 n => Ok(n),
@@ -228,7 +236,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let length = self.cache.get(held).len() as u64;
         let last = pc.wrapping_add(length).wrapping_sub(1);
         if last / 4096 != pc / 4096 {
-            let end = self.space.locate(last).ok_or(StopReason::NotMapped)?;
+            let end = self.space.locate(ProcessAddress(last));
+            let end = end.ok_or(StopReason::NotMapped)?;
             self.space.is_pristine(last, &end.mapping)?;
         }
         Ok((held, Origin::File))
@@ -236,10 +245,10 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
 
     /// An instruction that two pieces have parts of.
     fn across(&mut self, pc: u64) -> Option<Held> {
-        let Open { image, bias, .. } = self.open;
+        let Open { image, .. } = self.open;
         let (code, len) = self.captured?.code_across(pc);
         let code = code.get(..len)?;
-        let address = pc.wrapping_sub(bias);
+        let address = self.open.in_image(pc);
         self.cache.hold_sampled(image.0, address, code).ok()
     }
 
@@ -331,7 +340,7 @@ impl Code for ProcessCode<'_, '_, '_> {
         self.last = Some((held, origin));
         Ok(Fetched {
             instruction: self.cache.get(held),
-            bias: self.open.bias,
+            bias: self.open.bias.0,
             mark: held.number(),
         })
     }

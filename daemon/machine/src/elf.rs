@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use addresses::ImageAddress;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use sampler::Pid;
@@ -333,7 +334,11 @@ pub enum Named {
 
 /// The functions around addresses as the file's symbol tables name them, in no more memory than
 /// that. Not of a file that cannot be read.
-pub fn functions(named: &Named, addresses: &[u64], room: u64) -> Option<Vec<symbols::Function>> {
+pub fn functions(
+    named: &Named,
+    addresses: &[ImageAddress],
+    room: u64,
+) -> Option<Vec<symbols::Function>> {
     let room = Room::new(room);
     let binary = match named {
         Named::File(file) => Binary::of_file(file.try_clone().ok()?, &room),
@@ -342,9 +347,9 @@ pub fn functions(named: &Named, addresses: &[u64], room: u64) -> Option<Vec<symb
     let binary = binary.ok()?;
     let functions = Functions::new(&binary, None);
     let mut found: Vec<symbols::Function> = Vec::new();
-    for address in addresses {
-        if found.last().is_none_or(|last| *address >= last.end) {
-            found.extend(functions.find(&binary, *address));
+    for &ImageAddress(address) in addresses {
+        if found.last().is_none_or(|last| address >= last.end) {
+            found.extend(functions.find(&binary, address));
         }
     }
     Some(found)
@@ -352,7 +357,7 @@ pub fn functions(named: &Named, addresses: &[u64], room: u64) -> Option<Vec<symb
 
 impl Elf {
     /// Where the file's symbol tables have functions of these names, in no more memory than that.
-    pub fn named(&self, names: &[String], room: u64) -> Vec<u64> {
+    pub fn named(&self, names: &[String], room: u64) -> Vec<ImageAddress> {
         let room = Room::new(room);
         let binary = match &self.contents {
             Contents::File { file, .. } => match file.try_clone() {
@@ -364,10 +369,10 @@ impl Elf {
         let Ok(binary) = binary else {
             return Vec::new();
         };
-        let mut starts: Vec<u64> = names
+        let mut starts: Vec<ImageAddress> = names
             .iter()
             .flat_map(|name| symbols::named(&binary, None, name, &|of| of == name.as_str()).ranges)
-            .map(|(start, _)| start)
+            .map(|(start, _)| ImageAddress(start))
             .collect();
         starts.sort_unstable();
         starts.dedup();
@@ -433,14 +438,15 @@ mod tests {
             .expect("a function");
         let (start, size) = (symbol.address(), symbol.size());
         let named = Named::File(File::open("/proc/self/exe").expect("own file"));
-        let found = functions(&named, &[start + size - 1], u64::MAX).expect("names");
+        let functions = |address, room| functions(&named, &[ImageAddress(address)], room);
+        let found = functions(start + size - 1, u64::MAX).expect("names");
         assert!(
             found
                 .iter()
                 .any(|f| (f.start, f.end) == (start, start + size))
         );
-        assert_eq!(functions(&named, &[0], u64::MAX).expect("names"), []);
-        assert!(functions(&named, &[start], 1000).is_none());
+        assert_eq!(functions(0, u64::MAX).expect("names"), []);
+        assert!(functions(start, 1000).is_none());
     }
 
     /// What a file says of itself does not make us read more of it than is real.

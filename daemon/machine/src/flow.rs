@@ -14,13 +14,14 @@ mod state;
 
 use std::hash::Hash;
 
+use addresses::ImageAddress;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{CallerRbp, UnwindRow};
 
 pub use self::state::Symbol;
 use self::state::{RBP, RSP, State, Step};
-use crate::place::ImageId;
+use crate::place::{ImageId, Pc};
 use crate::system::memory::of_map;
 
 /// Instructions that are looked at to find a return.
@@ -142,42 +143,37 @@ impl Leads {
 /// What was found out, as the same few places come with every sample.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    exits: FxHashMap<(ImageId, u64), Vec<Exit>>,
-    leads: FxHashMap<(ImageId, u64, u64), Leads>,
+    exits: FxHashMap<Pc, Vec<Exit>>,
+    leads: FxHashMap<(Pc, ImageAddress), Leads>,
 }
 
 impl Flows {
     /// The slots that the return address may lie in at an instruction that has no unwind rules.
     /// None if no way to a return is found, several where ways contradict each other.
-    pub(crate) fn exits(&mut self, image: ImageId, pc: u64, text: &mut impl Text) -> &[Exit] {
-        answer(&mut self.exits, (image, pc), || exits(text, pc))
+    pub(crate) fn exits(&mut self, pc: Pc, text: &mut impl Text) -> &[Exit] {
+        answer(&mut self.exits, pc, || exits(text, pc.address.0))
     }
 
-    /// Whether a call to `target` leads to `pc`.
-    pub(crate) fn leads(
-        &mut self,
-        image: ImageId,
-        target: u64,
-        pc: u64,
-        text: &mut impl Text,
-    ) -> &Leads {
-        answer(&mut self.leads, (image, target, pc), || {
-            leads(text, target, Some(pc))
+    /// Whether a call to `target` leads to `pc`, which lies in the same image.
+    pub(crate) fn leads(&mut self, target: Pc, pc: ImageAddress, text: &mut impl Text) -> &Leads {
+        answer(&mut self.leads, (target, pc), || {
+            leads(text, target.address.0, Some(pc.0))
         })
     }
 
     /// Whether a call to `target` leads out of this image.
-    pub(crate) fn leaves(&mut self, image: ImageId, target: u64, text: &mut impl Text) -> &Leads {
+    pub(crate) fn leaves(&mut self, target: Pc, text: &mut impl Text) -> &Leads {
         // No code is at this address.
-        answer(&mut self.leads, (image, target, u64::MAX), || {
-            leads(text, target, None)
+        answer(&mut self.leads, (target, ImageAddress(u64::MAX)), || {
+            leads(text, target.address.0, None)
         })
     }
 
     /// Forgets images whose files have changed.
     pub(crate) fn forget(&mut self, changed: &[ImageId]) {
-        self.exits.retain(|(image, ..), _| !changed.contains(image));
-        self.leads.retain(|(image, ..), _| !changed.contains(image));
+        self.exits.retain(|pc, _| !changed.contains(&pc.image));
+        self.leads
+            .retain(|(target, _), _| !changed.contains(&target.image));
     }
 
     /// Bytes that it holds.

@@ -17,6 +17,7 @@
 
 use std::hash::Hash;
 
+use addresses::ProcessAddress;
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,11 @@ impl GeneratedCode {
     }
 
     /// The exits from an instruction, as [`flow::exits`] has them.
-    pub(crate) fn exits(&mut self, pc: u64, asker: &mut Asker<'_>) -> Vec<Exit> {
+    pub(crate) fn exits(
+        &mut self,
+        ProcessAddress(pc): ProcessAddress,
+        asker: &mut Asker<'_>,
+    ) -> Vec<Exit> {
         self.answer(
             |generated_code| &mut generated_code.exits,
             pc,
@@ -201,7 +206,7 @@ impl GeneratedCode {
     }
 
     /// Takes note of an exit that the handler is told of; false if it is not to be.
-    pub(crate) fn tell(&mut self, pc: u64, exit: &Exit) -> bool {
+    pub(crate) fn tell(&mut self, ProcessAddress(pc): ProcessAddress, exit: &Exit) -> bool {
         if !self.rows.contains_key(&pc) {
             if !self.has_room() {
                 return false;
@@ -216,12 +221,18 @@ impl GeneratedCode {
     }
 
     /// Whether the handler was told of this exit, and of no other.
-    pub(crate) fn was_told(&self, pc: u64, exit: &Exit) -> bool {
-        self.rows.get(&pc) == Some(&Some(*exit))
+    pub(crate) fn was_told(&self, pc: ProcessAddress, exit: &Exit) -> bool {
+        self.rows.get(&pc.0) == Some(&Some(*exit))
     }
 
     /// Whether a call to `target` leads to `pc`, or out of this code if there is none.
-    pub(crate) fn leads(&mut self, target: u64, pc: Option<u64>, asker: &mut Asker<'_>) -> Leads {
+    pub(crate) fn leads(
+        &mut self,
+        ProcessAddress(target): ProcessAddress,
+        pc: Option<ProcessAddress>,
+        asker: &mut Asker<'_>,
+    ) -> Leads {
+        let pc = pc.map(|pc| pc.0);
         let question = (target, pc.unwrap_or(0));
         self.answer(
             |generated_code| &mut generated_code.leads,
@@ -232,8 +243,13 @@ impl GeneratedCode {
     }
 
     /// Reads code; how many bytes of it there are.
-    pub(crate) fn read(&mut self, address: u64, bytes: &mut [u8], asker: &mut Asker<'_>) -> usize {
-        MadeText::new(self, asker).read(address, bytes)
+    pub(crate) fn read(
+        &mut self,
+        address: ProcessAddress,
+        bytes: &mut [u8],
+        asker: &mut Asker<'_>,
+    ) -> usize {
+        MadeText::new(self, asker).read(address.0, bytes)
     }
 
     /// Looks again at the pages that samples have asked for, now and then: of a process that has

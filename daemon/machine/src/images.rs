@@ -21,6 +21,7 @@ mod shown;
 use std::mem;
 use std::path::PathBuf;
 
+use addresses::ImageAddress;
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
@@ -416,9 +417,10 @@ impl Images {
         }
     }
 
-    /// Bytes from the image file at an ELF virtual address, as many as the segment has of them;
+    /// Bytes from the image file at an address, as many as the segment has of them;
     /// 0 where there are none. Writable segments have none: memory differs from them.
-    pub fn read(&mut self, id: ImageId, address: u64, bytes: &mut [u8]) -> usize {
+    pub fn read(&mut self, id: ImageId, address: ImageAddress, bytes: &mut [u8]) -> usize {
+        let address = address.0;
         let Some(elf) = self.opened(id) else { return 0 };
         let Some(segment) = elf
             .segments
@@ -497,11 +499,12 @@ pub(crate) struct ImageText<'a> {
 
 impl Text for ImageText<'_> {
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
-        self.images.read(self.image, address, bytes)
+        self.images.read(self.image, ImageAddress(address), bytes)
     }
 
     fn function(&mut self, address: u64) -> Option<u64> {
-        let (start, _) = self.images.unwind(self.image)?.function(address)?;
+        let rules = self.images.unwind(self.image)?;
+        let (ImageAddress(start), _) = rules.function(ImageAddress(address))?;
         Some(start)
     }
 }
@@ -540,7 +543,7 @@ mod tests {
         let segments = images.elf(id, None).expect("vdso").segments.clone();
         let code = segments.iter().find(|s| s.executable).expect("code");
         let mut bytes = [0; 16];
-        assert_eq!(images.read(id, code.address, &mut bytes), 16);
+        assert_eq!(images.read(id, ImageAddress(code.address), &mut bytes), 16);
         assert_eq!(&bytes[..4], b"\x7fELF");
     }
 }

@@ -3,15 +3,16 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel as KernelSource, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
-/// A function of the kernel; the address is relative to `_text`.
+/// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSymbol {
     /// From `_text`.
-    pub address: u64,
+    pub address: ImageAddress,
     /// In bytes; 0 where it is not known.
     pub size: u64,
     /// As the kernel's symbol table has it.
@@ -59,39 +60,44 @@ impl Kernel {
         self.text != 0
     }
 
-    /// An address of this boot as one that the next boot understands too.
-    pub fn relative(&self, address: u64) -> u64 {
-        address.wrapping_sub(self.text)
+    /// Where `_text` lies in this boot; zero where that is hidden from this user.
+    pub fn text(&self) -> ProcessAddress {
+        ProcessAddress(self.text)
     }
 
-    /// The address in this boot of an address relative to `_text`.
-    pub fn address(&self, relative: u64) -> u64 {
-        relative.wrapping_add(self.text)
+    /// An address of this boot as one that the next boot understands too: relative to `_text`.
+    pub fn relative(&self, address: ProcessAddress) -> ImageAddress {
+        Bias(self.text).in_image(address)
     }
 }
 
 impl KernelNames {
     /// The functions around addresses relative to `_text`; `None` for those without a name.
-    pub fn symbols(&mut self, kernel: &Kernel, relative: &[u64]) -> Vec<Option<KernelSymbol>> {
+    pub fn symbols(
+        &mut self,
+        kernel: &Kernel,
+        relative: &[ImageAddress],
+    ) -> Vec<Option<KernelSymbol>> {
         let nothing = || vec![None; relative.len()];
         if kernel.text_now == 0 || relative.is_empty() {
             return nothing();
         }
-        let text = kernel.text_now;
-        let absolute: Vec<u64> = relative.iter().map(|a| a.wrapping_add(text)).collect();
+        let bias = Bias(kernel.text_now);
+        let now = relative.iter().map(|address| bias.in_process(*address).0);
+        let now: Vec<u64> = now.collect();
         // What runs is told by kallsyms alone; an image lying about may be another build.
         let source = KernelSource {
             vmlinux: MaybeDefault::None,
             ..KernelSource::default()
         };
         let symbolizer = self.0.get_or_insert_with(Symbolizer::new);
-        let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&absolute));
+        let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&now));
         let Ok(found) = found else { return nothing() };
         found
             .into_iter()
             .map(|symbolized| match symbolized {
                 Symbolized::Sym(symbol) => Some(KernelSymbol {
-                    address: symbol.addr.wrapping_sub(text),
+                    address: bias.in_image(ProcessAddress(symbol.addr)),
                     size: symbol.size.map_or(0, |size| size as u64),
                     name: symbol.name.into_owned(),
                 }),

@@ -4,6 +4,7 @@
 //! The kernel's records tell of what was mapped, not of what was unmapped since. So an address is
 //! told by what was mapped there last.
 
+use addresses::ImageAddress;
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
@@ -139,8 +140,10 @@ impl Layout {
             .max()?;
         let address = first & !(PAGE - 1);
         let region = Region {
-            start: bias.wrapping_add(address),
-            end: bias.wrapping_add(last.checked_next_multiple_of(PAGE)?),
+            start: bias.in_process(ImageAddress(address)).0,
+            end: bias
+                .in_process(ImageAddress(last.checked_next_multiple_of(PAGE)?))
+                .0,
             what: profiledb::Mapped::Image {
                 image: mapping.image,
                 address,
@@ -207,6 +210,8 @@ impl Remains {
 #[cfg(test)]
 mod tests {
     use profiledb::Mapped;
+
+    use addresses::ProcessAddress;
 
     use super::*;
     use crate::mapping::mapping_of_line;
@@ -298,7 +303,7 @@ mod tests {
     #[test]
     fn remains() {
         let mut remains = Remains::default();
-        let mut process = Process::of_kernel(ImageId(0), 0);
+        let mut process = Process::of_kernel(ImageId(0), ProcessAddress(0));
         remains.keep(&process);
         assert!(remains.take(process.id).is_none());
         process.sampled = true;

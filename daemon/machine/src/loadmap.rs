@@ -7,6 +7,7 @@ mod moved;
 use std::collections::VecDeque;
 use std::path::Path;
 
+use addresses::ProcessAddress;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
@@ -75,7 +76,7 @@ impl Process {
 
     /// The kernel as if it were a process in which nothing but its image is mapped; `text` is the
     /// address of `_text`.
-    pub fn of_kernel(image: ImageId, text: u64) -> Self {
+    pub fn of_kernel(image: ImageId, text: ProcessAddress) -> Self {
         let rooms = Rooms::new(1);
         let mut process = Self::new(
             &rooms,

@@ -2,6 +2,8 @@
 
 mod source;
 
+use addresses::{Bias, ImageAddress, ProcessAddress};
+
 use crate::elf::Segment;
 use crate::place::ImageId;
 
@@ -55,12 +57,12 @@ enum MappingKind {
 impl Mapping {
     /// Where the kernel's image lies: the upper half of all addresses, with `text` as its address
     /// zero.
-    pub(crate) fn of_kernel(image: ImageId, text: u64) -> Self {
+    pub(crate) fn of_kernel(image: ImageId, text: ProcessAddress) -> Self {
         let start = 1 << 63;
         Self {
             start,
             end: u64::MAX,
-            offset: start.wrapping_sub(text),
+            offset: start.wrapping_sub(text.0),
             image,
             executable: true,
             never_writable: false,
@@ -74,9 +76,9 @@ impl Mapping {
         }
     }
 
-    /// What to add to an ELF virtual address of this mapping's segment to get the process
-    /// address (wrapping); `None` if the mapping shows no segment of the image.
-    pub(crate) fn bias(&self, segments: &[Segment]) -> Option<u64> {
+    /// How the image lies in the process, by this mapping; `None` if it shows no segment of the
+    /// image.
+    pub(crate) fn bias(&self, segments: &[Segment]) -> Option<Bias> {
         if self.kind == MappingKind::Anon {
             return None;
         }
@@ -91,13 +93,13 @@ impl Mapping {
             .filter(covers)
             .find(|s| s.executable == self.executable && s.writable == self.writable)
             .or_else(|| segments.iter().find(covers))?;
-        // start = bias + segment.address + (offset - segment.offset)
-        Some(
-            self.start
-                .wrapping_sub(self.offset)
-                .wrapping_add(segment.offset)
-                .wrapping_sub(segment.address),
-        )
+        // In the file as in the image, `start` lies so far from where the segment begins.
+        let from_segment = self.offset.wrapping_sub(segment.offset);
+        let start = segment.address.wrapping_add(from_segment);
+        Some(Bias::between(
+            ProcessAddress(self.start),
+            ImageAddress(start),
+        ))
     }
 
     /// This mapping as one of code that was made at run time, of that image.
@@ -199,16 +201,16 @@ impl Mapping {
 /// Whether data can be read, and written.
 pub(crate) type Rights = (bool, bool);
 
-/// A mapping, and what is to be added to an address of its image.
+/// A mapping, and how its image lies there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) mapping: Mapping,
-    pub(crate) bias: u64,
+    pub(crate) bias: Bias,
 }
 
 impl Spot {
-    pub(crate) fn has(&self, address: u64) -> bool {
-        (self.mapping.start..self.mapping.end).contains(&address)
+    pub(crate) fn has(&self, address: ProcessAddress) -> bool {
+        (self.mapping.start..self.mapping.end).contains(&address.0)
     }
 }
 
@@ -259,8 +261,8 @@ pub(crate) mod tests {
         ];
         let mut text = mapping(0x7000_2000, 0x7000_3000, 0x1000, false);
         text.executable = true;
-        assert_eq!(text.bias(&segments), Some(0x7000_0000));
+        assert_eq!(text.bias(&segments), Some(Bias(0x7000_0000)));
         let headers = mapping(0x7000_0000, 0x7000_2000, 0, false);
-        assert_eq!(headers.bias(&segments), Some(0x7000_0000));
+        assert_eq!(headers.bias(&segments), Some(Bias(0x7000_0000)));
     }
 }

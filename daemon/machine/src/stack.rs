@@ -4,6 +4,7 @@
 //! it has no row for the interrupted instruction yet, and with the engine `ring`, the copy of the
 //! stack tells as much by the same rules. What a frame pointer alone leads to is no frame.
 
+use addresses::ReturnAddress;
 use profiledb::StackEnd;
 use rustc_hash::FxHashMap;
 use sampler::{CallerRbp, CapturedMemory, FrameSource, FramesEnd, UnwindRow};
@@ -49,7 +50,7 @@ pub struct Walker {
     /// The frames of the stack that was found last, the innermost first.
     frames: Vec<Pc>,
     /// Where they return to, as far as the copy of the stack told it.
-    returns: Vec<u64>,
+    returns: Vec<ReturnAddress>,
 }
 
 impl Walker {
@@ -84,7 +85,7 @@ impl Walker {
     }
 
     /// Where they return to, if the handler did not find them: it may have rows for that.
-    pub fn returns(&self) -> &[u64] {
+    pub fn returns(&self) -> &[ReturnAddress] {
         &self.returns
     }
 
@@ -122,8 +123,8 @@ impl Walker {
     }
 
     /// Notes a caller; why it is none, otherwise.
-    fn push(&mut self, sample: &Walked<'_, '_, '_>, return_address: u64) -> Result<(), StackEnd> {
-        let call = call_before(sample.space, return_address).ok_or(StackEnd::NoCall)?;
+    fn push(&mut self, sample: &Walked<'_, '_, '_>, to: ReturnAddress) -> Result<(), StackEnd> {
+        let call = call_before(sample.space, to).ok_or(StackEnd::NoCall)?;
         // What is known of the first is more than that some call stands there.
         if self.frames.len() == 1 && sample.caller != Some(call.site) {
             return Err(StackEnd::NoCall);
@@ -202,7 +203,7 @@ impl Walker {
                 // The row of the call, not of what follows: that may be another function.
                 Ok(to) => {
                     self.returns.push(to);
-                    at = sample.space.place(to.wrapping_sub(1));
+                    at = sample.space.place(to.within_call());
                 }
                 Err(end) => return end,
             }
@@ -224,7 +225,7 @@ impl State {
         row: UnwindRow,
         others: Option<&[u64; 16]>,
         word: impl Fn(u64) -> Result<u64, StackEnd>,
-    ) -> Result<u64, StackEnd> {
+    ) -> Result<ReturnAddress, StackEnd> {
         let register = |number: u8| match (number, others) {
             (RSP, _) => Ok(self.sp),
             (RBP, _) => self.bp.ok_or(StackEnd::UnknownRegister),
@@ -262,7 +263,7 @@ impl State {
         self.sp = cfa;
         match return_address {
             0 => Err(StackEnd::Whole),
-            to => Ok(to),
+            to => Ok(ReturnAddress::of_word(to)),
         }
     }
 }
@@ -300,10 +301,16 @@ mod tests {
             bp: Some(5),
         };
         let row = frame(RSP, 0x20, CallerRbp::Saved(-16));
-        assert_eq!(state.step(row, None, stack(&words)), Ok(0xaaa));
+        assert_eq!(
+            state.step(row, None, stack(&words)),
+            Ok(ReturnAddress::of_word(0xaaa))
+        );
         assert_eq!((state.sp, state.bp), (0x1020, Some(0x7000)));
         let row = frame(RSP, 0x10, CallerRbp::Same);
-        assert_eq!(state.step(row, None, stack(&words)), Ok(0xbbb));
+        assert_eq!(
+            state.step(row, None, stack(&words)),
+            Ok(ReturnAddress::of_word(0xbbb))
+        );
         let row = frame(RBP, 0x10, CallerRbp::Unknown);
         assert_eq!(state.step(row, None, stack(&words)), Err(StackEnd::Whole));
         assert_eq!(state.bp, None);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use addresses::{ImageAddress, ProcessAddress};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, EvaluationResult, LittleEndian,
     Location, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
@@ -91,9 +92,10 @@ impl UnwindInfo {
         of_vec(&self.section) + of_vec(&self.functions) + of_map(&self.rules)
     }
 
-    /// The function around an ELF virtual address, as the rules delimit it.
-    pub fn function(&self, address: u64) -> Option<(u64, u64)> {
-        self.find(address).map(|(start, end, _)| (start, end))
+    /// The function around an address, as the rules delimit it.
+    pub fn function(&self, address: ImageAddress) -> Option<(ImageAddress, ImageAddress)> {
+        let (start, end, _) = self.find(address.0)?;
+        Some((ImageAddress(start), ImageAddress(end)))
     }
 
     /// Start, end and rules of the function around an address.
@@ -153,11 +155,12 @@ impl UnwindInfo {
     /// knows of memory.
     pub(crate) fn return_slot(
         &mut self,
-        address: u64,
-        pc: u64,
+        address: ImageAddress,
+        pc: ProcessAddress,
         gpr: &[u64; 16],
         read: impl Fn(u64, u8) -> Option<u64>,
     ) -> Slot {
+        let address = address.0;
         match self.rule(address) {
             Rule::At { register, offset } => {
                 Slot::At(gpr[register & 15].wrapping_add_signed(offset))
@@ -173,7 +176,7 @@ impl UnwindInfo {
             Rule::Expression => {
                 let beyond = Cell::new(false);
                 let machine = Machine {
-                    pc,
+                    pc: pc.0,
                     gpr,
                     read: |address, bytes| {
                         let word = read(address, bytes);
@@ -195,9 +198,10 @@ impl UnwindInfo {
         }
     }
 
-    /// The rule at an ELF virtual address in the form that the handler of the interrupt follows;
+    /// The rule at an address in the form that the handler of the interrupt follows;
     /// `None` where there is none, or it cannot be put so.
-    pub fn row(&self, address: u64) -> Option<UnwindRow> {
+    pub fn row(&self, address: ImageAddress) -> Option<UnwindRow> {
+        let address = address.0;
         self.with_row(address, |cfa, rules, eh_frame| {
             let (return_address, rbp) = rules;
             match return_address {

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use addresses::ProcessAddress;
 use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
 
 use crate::access::Evidence;
@@ -11,7 +12,7 @@ use crate::address_space::AddressSpace;
 /// wanted: most samples are no beginning of a window that counts.
 #[derive(Debug)]
 pub struct Captured<'a> {
-    pc: u64,
+    pc: ProcessAddress,
     capture: &'a sampler::CapturedMemory,
     copies_whole: bool,
     pieces: OnceCell<Pieces<'a>>,
@@ -23,7 +24,11 @@ impl<'a> Captured<'a> {
     /// `copies_whole` says whether the kernel of the sample copies a few bytes of a process by one
     /// instruction, which takes aligned words whole. Without, the kernel copies less than a word
     /// byte by byte. Its own memory the kernel copies by parts of words.
-    pub fn new(pc: u64, capture: &'a sampler::CapturedMemory, copies_whole: bool) -> Self {
+    pub fn new(
+        pc: ProcessAddress,
+        capture: &'a sampler::CapturedMemory,
+        copies_whole: bool,
+    ) -> Self {
         Self {
             pc,
             capture,
@@ -42,11 +47,11 @@ impl<'a> Captured<'a> {
                 // What does not fit is not known.
                 pieces.push_changing(address, bytes, change.map_or(0, |change| change.words));
             }
-            if self.pc >> 63 != 0 || self.copies_whole {
+            if self.pc.0 >> 63 != 0 || self.copies_whole {
                 pieces.read_whole();
             }
             // The code was read behind all that.
-            pieces.push(self.pc, self.capture.code());
+            pieces.push(self.pc.0, self.capture.code());
             pieces
         })
     }

@@ -18,19 +18,21 @@
 //!
 //! The coins are thrown elsewhere ([`consumers::acceptance`]).
 
+use addresses::ImageAddress;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use machine::images::{ImageId, Images};
+use machine::place::Pc;
 use machine::system::memory::{of_map, of_vec};
 
 /// Cycle samples per PC and per basic block.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    functions: FxHashMap<(ImageId, u64), Option<Function>>,
+    functions: FxHashMap<(ImageId, ImageAddress), Option<Function>>,
     /// Blocks of all functions, those of images that were forgotten among them.
     blocks: Vec<Block>,
-    pcs: FxHashMap<(ImageId, u64), Here>,
+    pcs: FxHashMap<Pc, Here>,
 }
 
 /// A PC of a known block.
@@ -63,22 +65,22 @@ const MAX_FUNCTIONS: usize = 1 << 16;
 const MAX_BLOCKS: usize = 1 << 20;
 
 impl Blocks {
-    /// Counts a cycle sample at an ELF virtual address of an opened image and returns the
+    /// Counts a cycle sample at a PC of an opened image and returns the
     /// probability with which the window that starts there is to be accepted.
-    pub(crate) fn sample(&mut self, images: &mut Images, image: ImageId, address: u64) -> f64 {
-        let key = (image, address);
-        if let Some(here) = self.pcs.get_mut(&key) {
+    pub(crate) fn sample(&mut self, images: &mut Images, pc: Pc) -> f64 {
+        if let Some(here) = self.pcs.get_mut(&pc) {
             return here.count(&mut self.blocks);
         }
-        let Some(block) = self.block(images, image, address) else {
+        let Some(block) = self.block(images, pc) else {
             return 1.0;
         };
         let here = Here { samples: 0, block };
-        self.pcs.entry(key).or_insert(here).count(&mut self.blocks)
+        self.pcs.entry(pc).or_insert(here).count(&mut self.blocks)
     }
 
     /// The block around a PC that was not met before, if it is known.
-    fn block(&mut self, images: &mut Images, image: ImageId, address: u64) -> Option<u32> {
+    fn block(&mut self, images: &mut Images, pc: Pc) -> Option<u32> {
+        let Pc { image, address } = pc;
         let (start, end) = images.unwind(image)?.function(address)?;
         if self.is_full() {
             *self = Self::default();
@@ -87,7 +89,7 @@ impl Blocks {
         let function = self.functions.entry((image, start));
         let function =
             function.or_insert_with(|| Function::decode(images, image, start, end, blocks));
-        function.as_ref()?.block(address)
+        function.as_ref()?.block(address.0)
     }
 
     fn is_full(&self) -> bool {
@@ -105,7 +107,7 @@ impl Blocks {
     /// Forgets an image that was replaced.
     pub(crate) fn forget(&mut self, image: ImageId) {
         self.functions.retain(|(id, _), _| *id != image);
-        self.pcs.retain(|(id, _), _| *id != image);
+        self.pcs.retain(|pc, _| pc.image != image);
     }
 }
 
@@ -127,16 +129,17 @@ impl Function {
     fn decode(
         images: &mut Images,
         image: ImageId,
-        start: u64,
-        end: u64,
+        start: ImageAddress,
+        end: ImageAddress,
         all: &mut Vec<Block>,
     ) -> Option<Self> {
         let size = end
-            .checked_sub(start)
+            .0
+            .checked_sub(start.0)
             .filter(|&size| size > 0 && size <= MAX_FUNCTION)?;
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         let read = images.read(image, start, &mut bytes);
-        Some(Self::of_bytes(&bytes[..read], start, all))
+        Some(Self::of_bytes(&bytes[..read], start.0, all))
     }
 
     fn of_bytes(bytes: &[u8], start: u64, all: &mut Vec<Block>) -> Self {

@@ -185,7 +185,7 @@ mod tests {
             pid: Pid(1),
             tid: Tid(tid),
             period: 1,
-            ip: 0x1000,
+            ip: addresses::ProcessAddress(0x1000),
             mode: Mode::User,
             interrupted: Some(registers),
             user: UserRegisters::Long(registers),

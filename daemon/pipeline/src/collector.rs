@@ -198,7 +198,7 @@ impl Collector {
         let kernel_image = images.intern(Identity::Kernel, "[kernel]");
         let kernel = Kernel::read();
         let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
-        let kernel_space = Process::of_kernel(kernel_image, kernel.address(0));
+        let kernel_space = Process::of_kernel(kernel_image, kernel.text());
         let mut cache = DecodeCache::new(DECODED);
         cache.set_processor(Processor::with_flags(&settings.processor));
         Self {
@@ -260,7 +260,7 @@ impl Collector {
     /// Runs a recording again that was made elsewhere, or in another life of this machine.
     pub fn replay(&mut self, own_pid: Pid, kernel: Kernel) {
         self.own_pid = own_pid;
-        self.kernel_space = Process::of_kernel(self.kernel_image, kernel.address(0));
+        self.kernel_space = Process::of_kernel(self.kernel_image, kernel.text());
         self.kernel = kernel;
         self.loadmap.host = Host::Replayed(FxHashMap::default());
         self.images.come_from_elsewhere();

@@ -12,6 +12,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use addresses::{ImageAddress, ProcessAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Burst, Entry, Miss, Pid, Tid};
 
@@ -60,7 +61,7 @@ pub struct Entries {
     targets: Targets,
     seen: Receiver<Seen>,
     /// Entries of wanted functions in the images that were looked at.
-    functions: FxHashMap<ImageId, Vec<u64>>,
+    functions: FxHashMap<ImageId, Vec<ImageAddress>>,
     /// Functions that cannot be watched.
     refused: FxHashSet<Pc>,
     /// How often there was no room for a thread, and functions that were refused, since these were
@@ -107,7 +108,7 @@ impl Entries {
     }
 
     /// Takes the entries of the functions that an image has of those that are wanted.
-    pub(crate) fn found(&mut self, image: ImageId, entries: Vec<u64>) {
+    pub(crate) fn found(&mut self, image: ImageId, entries: Vec<ImageAddress>) {
         self.functions.insert(image, entries);
     }
 
@@ -131,7 +132,7 @@ impl Entries {
     }
 
     /// Entries in an image that are watched.
-    pub(crate) fn of(&self, image: ImageId) -> &[u64] {
+    pub(crate) fn of(&self, image: ImageId) -> &[ImageAddress] {
         self.functions.get(&image).map_or(&[], Vec::as_slice)
     }
 
@@ -144,7 +145,7 @@ impl Entries {
     }
 
     /// Whether this entry is watched in this thread.
-    pub(crate) fn has(&self, process: ProcessId, tid: Tid, address: u64) -> bool {
+    pub(crate) fn has(&self, process: ProcessId, tid: Tid, address: ProcessAddress) -> bool {
         let is_it = |target: &Target| {
             target.process == process && target.entry.tid == tid && target.entry.address == address
         };

@@ -5,8 +5,9 @@
 //! is not to be read. An unwind row is given once for each place that it is wanted at: the next
 //! sample there has its caller by it.
 
+use addresses::{ProcessAddress, ReturnAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Denial, Handler, HandlerCounters, Pid, ProcessKey, UnwindRow};
+use sampler::{Denial, Handler, HandlerCounters, Pid, ProcessKey, RowPlace, UnwindRow};
 
 use machine::address_space::AddressSpace;
 use machine::place::Pc;
@@ -15,8 +16,8 @@ use machine::system::memory::{of_map, of_set};
 /// What the handler was told of one process.
 #[derive(Debug, Default)]
 struct OfProcess {
-    /// Addresses whose rows were given.
-    rows: FxHashSet<u64>,
+    /// Places whose rows were given.
+    rows: FxHashSet<RowPlace>,
     /// Its memory is kept back.
     denied: bool,
     /// All that it loads is read a second time.
@@ -149,13 +150,12 @@ impl HandlerUpdates {
     pub(crate) fn give_row(
         &mut self,
         process: ProcessKey,
-        return_address: u64,
+        to: ReturnAddress,
         space: &AddressSpace<'_>,
     ) {
-        self.give(process, return_address, || {
-            // The row of the call, not of what follows: that may be another function.
-            let located = space.locate(return_address.wrapping_sub(1))?;
-            row_at(space, located.pc)
+        self.give(process, RowPlace::of_return(to), || {
+            let call = space.place(to.within_call())?;
+            row_at(space, call)
         });
     }
 
@@ -163,17 +163,21 @@ impl HandlerUpdates {
     pub(crate) fn give_row_of_start(
         &mut self,
         process: ProcessKey,
-        pc: u64,
+        pc: ProcessAddress,
         space: &AddressSpace<'_>,
         image_pc: Pc,
     ) {
-        // The PC itself may be a return address, too.
-        self.give(process, pc | Handler::START, || {
+        self.give(process, RowPlace::of_start(pc), || {
             row_of_start(space, image_pc)
         });
     }
 
-    fn give(&mut self, process: ProcessKey, place: u64, row: impl FnOnce() -> Option<UnwindRow>) {
+    fn give(
+        &mut self,
+        process: ProcessKey,
+        place: RowPlace,
+        row: impl FnOnce() -> Option<UnwindRow>,
+    ) {
         let Some(of_process) = self.processes.get_mut(&process) else {
             return;
         };

@@ -7,6 +7,7 @@
 mod accesses;
 mod loaded;
 
+use addresses::ProcessAddress;
 use interpreter::{Parameter, Sink, ValueKinds};
 
 pub(crate) use self::accesses::Accesses;
@@ -122,13 +123,18 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
             }
     }
 
+    /// Where a word of the interpreter's leads.
+    fn place(&self, word: u64) -> Option<Pc> {
+        self.space.place(ProcessAddress(word))
+    }
+
     fn site(&mut self, address: u64) -> Option<SiteId> {
         if let Some((known, site)) = self.current
             && known == address
         {
             return Some(site);
         }
-        let pc = self.space.place(address)?;
+        let pc = self.place(address)?;
         self.shared.site(self.window.owner, pc)
     }
 
@@ -178,7 +184,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
         let Some((pc, target)) = self.transfer.take() else {
             return;
         };
-        let target = target.and_then(|target| self.space.place(target));
+        let target = target.and_then(|target| self.place(target));
         let at = self.site(pc);
         if let Some(site) = at.and_then(|at| self.shared.pc_of(at)) {
             let target = self.target(target);
@@ -235,7 +241,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         }
         self.depth += 1;
         self.reads_vectors = false;
-        let place = self.space.place(pc);
+        let place = self.place(pc);
         let owner = self.window.owner;
         let site = place.and_then(|place| self.shared.marked_site(owner, place, mark));
         self.current = site.map(|site| (pc, site));
@@ -278,7 +284,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         self.transfer = None;
         self.called = call.target;
         let site = self.site(call.site);
-        let callee = call.target.and_then(|target| self.space.place(target));
+        let callee = call.target.and_then(|target| self.place(target));
         let site = self.tell_call(site, callee, call, false);
         self.callers.push(site);
     }
@@ -289,7 +295,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         }
         let Some((to, from)) = jump
             .target
-            .and_then(|target| Some((self.space.place(target)?, self.space.place(jump.site)?)))
+            .and_then(|target| Some((self.place(target)?, self.place(jump.site)?)))
         else {
             return;
         };
@@ -310,7 +316,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
 
     fn went(&mut self, pc: u64, destination: u64) {
         self.tell(self.current_site(pc), |consumers, shared, at| {
-            consumers.leads(shared, at, destination);
+            consumers.leads(shared, at, ProcessAddress(destination));
         });
     }
 

@@ -82,7 +82,7 @@ fn sample(time: u64, ip: u64) -> Record {
         pid: PID,
         tid: Tid(PID.0),
         period: 1000,
-        ip,
+        ip: addresses::ProcessAddress(ip),
         mode: Mode::User,
         interrupted: None,
         user: UserRegisters::None,
@@ -147,7 +147,7 @@ fn samples_wait() {
     let tables = &session.collector.tables;
     let counted = tables.cycles().map(|(_, cycles)| {
         let pc = tables.shared.pcs[cycles.pc.0 as usize];
-        (pc.image.0, pc.address & 0xf, cycles.samples)
+        (pc.image.0, pc.address.0 & 0xf, cycles.samples)
     });
     let mut counted: Vec<_> = counted.collect();
     counted.sort_unstable();

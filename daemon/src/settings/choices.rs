@@ -325,7 +325,7 @@ impl Choices {
             host: epoch.host,
             kernel: epoch.kernel,
             kernel_build_id: kernel::build_id(),
-            kernel_text: Kernel::read().address(0),
+            kernel_text: Kernel::read().text().0,
             command: epoch.command,
             engine: epoch.engine,
             clock: epoch.clock,

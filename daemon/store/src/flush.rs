@@ -9,6 +9,7 @@ mod stacks;
 
 use std::io;
 
+use addresses::ImageAddress;
 use counters::{Counter, Loss};
 use hotlist::Estimates;
 use interpreter::DecodeCache;
@@ -101,7 +102,7 @@ impl Snapshot {
     }
 
     fn look_at_images(&mut self, images: &mut Images, cache: &mut DecodeCache) {
-        let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
+        let mut generated: FxHashMap<ImageId, Vec<ImageAddress>> = FxHashMap::default();
         for pc in &self.tables.shared.pcs {
             if !self.images.contains_key(&pc.image)
                 && let Some(image) = images.row(pc.image)
@@ -130,7 +131,7 @@ impl Snapshot {
     }
 
     /// Takes note of the names of generated code, by the addresses in each image that are told of.
-    fn name_generated(&mut self, images: &mut Images, at: FxHashMap<ImageId, Vec<u64>>) {
+    fn name_generated(&mut self, images: &mut Images, at: FxHashMap<ImageId, Vec<ImageAddress>>) {
         let names = at.into_iter().map(|(image, mut addresses)| {
             addresses.sort_unstable();
             (image, images.names_of_generated(image, &addresses))
@@ -280,7 +281,7 @@ impl Snapshot {
             rows.insert(id, flush.image(image)?);
         }
         let mut pcs = Vec::with_capacity(self.tables.shared.pcs.len());
-        let mut addresses: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
+        let mut addresses: FxHashMap<ImageId, Vec<ImageAddress>> = FxHashMap::default();
         for (pc, (bytes, read)) in self.tables.shared.pcs.iter().zip(&self.code) {
             let Some(&image) = rows.get(&pc.image) else {
                 pcs.push(None);
@@ -292,7 +293,7 @@ impl Snapshot {
             };
             let length = instruction_length(&bytes[..usize::from(*read)], bits);
             let bytes = (length > 0).then_some(&bytes[..length]);
-            let row = flush.pc(image, pc.address, bytes)?;
+            let row = flush.pc(image, pc.address.0, bytes)?;
             pcs.push(Some(row));
             let is_to_be_named = self.nameless.contains(&pc.image)
                 // The others got their names with the flush that had them first.
@@ -308,7 +309,7 @@ impl Snapshot {
                 let mut named = FxHashSet::default();
                 for symbol in symbols.into_iter().flatten() {
                     if named.insert(symbol.address) {
-                        flush.symbol(row, symbol.address, symbol.size, &symbol.name)?;
+                        flush.symbol(row, symbol.address.0, symbol.size, &symbol.name)?;
                     }
                 }
             }
@@ -322,7 +323,7 @@ impl Snapshot {
         &self,
         flush: &mut Flush<'_>,
         rows: &FxHashMap<ImageId, ImageRowId>,
-        addresses: &mut FxHashMap<ImageId, Vec<u64>>,
+        addresses: &mut FxHashMap<ImageId, Vec<ImageAddress>>,
     ) -> Result<(), Error> {
         for (id, names) in &self.generated {
             let Some(&row) = rows.get(id) else { continue };
@@ -358,7 +359,7 @@ impl Snapshot {
 /// bytes these are.
 fn sampled_code(cache: &mut DecodeCache, pc: Pc, bytes: &mut [u8; MOST_BYTES]) -> usize {
     let code = cache
-        .sampled_code(pc.image.0, pc.address)
+        .sampled_code(pc.image.0, pc.address.0)
         .unwrap_or_default();
     let read = code.len().min(MOST_BYTES);
     bytes[..read].copy_from_slice(&code[..read]);

@@ -85,7 +85,7 @@ pub(crate) fn process(key: ProcessKey) -> abi::ProcessKey {
     }
 }
 
-/// A PC, or a return address, of a process.
+/// The place of a row, in a process.
 pub(crate) fn place(key: ProcessKey, address: u64) -> abi::PlaceKey {
     abi::PlaceKey {
         process: process(key),

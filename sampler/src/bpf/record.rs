@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use addresses::ProcessAddress;
 use serde::{Deserialize, Serialize};
 
 use super::abi::{self, Plain as _, Record as Head};
@@ -57,7 +58,7 @@ const LINE: usize = 64;
 pub struct Packed {
     time: u64,
     period: u64,
-    ip: u64,
+    ip: ProcessAddress,
     pid: Pid,
     cpu: u32,
     mode: Mode,
@@ -105,7 +106,7 @@ impl Packed {
         let packed = Self {
             time: head.time,
             period: head.period,
-            ip: head.ip,
+            ip: ProcessAddress(head.ip),
             pid: Pid(head.tgid),
             cpu,
             mode: mode_of(context_of(head.context.into())?),
@@ -140,7 +141,7 @@ impl Packed {
     }
 
     /// Whose sample it is, the interrupted PC and what was interrupted.
-    pub fn origin(&self) -> (Pid, u64, Mode) {
+    pub fn origin(&self) -> (Pid, ProcessAddress, Mode) {
         (self.pid, self.ip, self.mode)
     }
 
@@ -367,7 +368,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
         pid: task.tgid,
         tid: task.tid,
         period,
-        ip: head.ip,
+        ip: ProcessAddress(head.ip),
         mode: mode_of(context),
         interrupted,
         user,
@@ -388,7 +389,7 @@ pub(crate) fn cycles(key: &[u8], value: &[u8], time: u64) -> Option<Cycles> {
             start_time: key.process.start_time,
         },
         euid: key.euid,
-        ip: key.ip,
+        ip: ProcessAddress(key.ip),
         mode: mode_of(context_of(key.context)?),
         samples: value.samples,
         weight: value.weight,
@@ -551,7 +552,7 @@ mod tests {
                 start_time: 99,
             },
             euid: 1000,
-            ip: 0x40_1000,
+            ip: ProcessAddress(0x40_1000),
             mode: Mode::Kernel,
             samples: 3,
             weight: 3000,

@@ -8,6 +8,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use addresses::{ProcessAddress, ReturnAddress};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
@@ -28,11 +29,11 @@ pub struct Entry {
     /// The thread.
     pub tid: Tid,
     /// Address of the function's first instruction.
-    pub address: u64,
+    pub address: ProcessAddress,
     /// The code there, as the process is to have it.
     pub code: Box<[u8]>,
     /// Where a call returns to whose results are wanted.
-    pub returns_to: Option<u64>,
+    pub returns_to: Option<ReturnAddress>,
 }
 
 /// A call: what the thread had in its registers when it came to the entry.
@@ -43,7 +44,7 @@ pub struct Entered {
     /// All of them.
     pub registers: Registers,
     /// The word at the top of the stack, if it could be read.
-    pub return_address: Option<u64>,
+    pub return_address: Option<ReturnAddress>,
     /// How often the thread had stopped since the burst began.
     pub stops: u64,
     /// rax where it came back to [`Entry::returns_to`], if it was seen to.
@@ -68,7 +69,7 @@ impl Burst {
     /// The burst of what breakpoints met in the order of time: of the entry, and of where a call
     /// returns to.
     fn new(begin: u64, entry: &Entry, hits: Vec<Entered>) -> Self {
-        let is_call = |hit: &Entered| hit.registers.ip == entry.address;
+        let is_call = |hit: &Entered| hit.registers.pc() == entry.address;
         let is_full = hits.iter().filter(|hit| is_call(hit)).count() >= Self::MOST;
         let hits = hits.into_iter().filter(|hit| hit.time >= begin);
         let mut calls: Vec<Entered> = Vec::new();
@@ -96,7 +97,7 @@ impl Burst {
             // Behind the return the return address is no more on the stack.
             let call = last.and_then(|call| calls.get_mut(call)).filter(|call| {
                 call.registers.sp().wrapping_add(8) == sp
-                    && call.return_address == Some(hit.registers.ip)
+                    && call.return_address.map(ReturnAddress::landing) == Some(hit.registers.pc())
             });
             if let Some(call) = call {
                 call.result = Some(hit.registers.gpr[0]);
@@ -126,7 +127,7 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
     let task = i32::try_from(entry.tid.0).map_err(|_| Miss::Gone)?;
     // More than are hit: the last one wakes the reader up.
     let refused = |error: std::io::Error| miss(&error);
-    let open = |address, wakes| {
+    let open = |address: ProcessAddress, wakes| {
         let mut attr = breakpoint(address, 8, wakes);
         attr.read_format = 0;
         attr.sample_type &= !u64::from(b::PERF_SAMPLE_READ);
@@ -134,7 +135,10 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
     };
     let event = open(entry.address, Burst::MOST as u32)?;
     let mut ring = Ring::map(event.as_fd(), PAGES).map_err(refused)?;
-    let exit = entry.returns_to.map(|to| open(to, 0)).transpose()?;
+    let exit = entry
+        .returns_to
+        .map(|to| open(to.landing(), 0))
+        .transpose()?;
     if let Some(exit) = &exit {
         sys::set_output(exit.as_fd(), event.as_fd()).map_err(refused)?;
         sys::refresh(exit.as_fd(), Burst::MOST as u32 + 1).map_err(refused)?;
@@ -189,15 +193,18 @@ fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
     let time = fields.u64().ok()?;
     let _cpu_and_reserved = fields.u64().ok()?;
     let (abi, registers) = fields.registers().ok()?;
+    let pc = registers.pc();
+    let is_return = entry.returns_to.map(ReturnAddress::landing) == Some(pc);
     let is_it = abi == Abi::Long
         && registers.cs == USER_CODE
-        && (registers.ip == entry.address || Some(registers.ip) == entry.returns_to)
+        && (pc == entry.address || is_return)
         && tid == entry.tid;
     let stack = fields.stack().ok()?;
+    let top = stack.as_ref().try_into().ok().map(u64::from_ne_bytes);
     is_it.then(|| Entered {
         time,
         registers,
-        return_address: stack.as_ref().try_into().ok().map(u64::from_ne_bytes),
+        return_address: top.map(ReturnAddress::of_word),
         stops: 0,
         result: None,
     })
@@ -252,12 +259,13 @@ mod tests {
         let entry = Entry {
             pid: Pid(7),
             tid: Tid(8),
-            address: 0x1000,
+            address: ProcessAddress(0x1000),
             code: Box::default(),
             returns_to: None,
         };
         let call = decode(&record(8, 0x1000, 8), &entry).expect("a hit");
-        assert_eq!((call.time, call.return_address), (1234, Some(0x4321)));
+        let to = ReturnAddress::of_word(0x4321);
+        assert_eq!((call.time, call.return_address), (1234, Some(to)));
         assert_eq!(call.registers.gpr[7], 105, "rdi");
         let unread = decode(&record(8, 0x1000, 0), &entry).expect("a hit");
         assert_eq!(unread.return_address, None);
@@ -273,9 +281,9 @@ mod tests {
         let entry = Entry {
             pid: Pid(7),
             tid: Tid(8),
-            address: 0x1000,
+            address: ProcessAddress(0x1000),
             code: Box::default(),
-            returns_to: Some(0x2000),
+            returns_to: Some(ReturnAddress::of_word(0x2000)),
         };
         let hit = |time, ip, sp, to, rax| {
             let mut registers = Registers {
@@ -286,7 +294,7 @@ mod tests {
             Entered {
                 time,
                 registers,
-                return_address: Some(to),
+                return_address: Some(ReturnAddress::of_word(to)),
                 stops: 0,
                 result: None,
             }

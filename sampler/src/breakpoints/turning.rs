@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
+use addresses::ProcessAddress;
+
 use crate::{Miss, Tid};
 
 /// What the thread calls again and again; a call costs nothing else.
@@ -18,7 +20,9 @@ fn turn(number: u64) -> u64 {
 ///
 /// # Errors
 /// Those of `stop`, or that there is no thread.
-pub(crate) fn with_turning<T>(stop: impl FnOnce(Tid, u64) -> Result<T, Miss>) -> Result<T, Miss> {
+pub(crate) fn with_turning<T>(
+    stop: impl FnOnce(Tid, ProcessAddress) -> Result<T, Miss>,
+) -> Result<T, Miss> {
     let ends = AtomicBool::new(false);
     let (sender, receiver) = channel();
     thread::scope(|scope| {
@@ -33,7 +37,7 @@ pub(crate) fn with_turning<T>(stop: impl FnOnce(Tid, u64) -> Result<T, Miss>) ->
         });
         let tid = receiver.recv().map_err(|_| Miss::Gone);
         let address = turn as fn(u64) -> u64 as usize as u64;
-        let stopped = tid.and_then(|tid| stop(Tid(tid), address));
+        let stopped = tid.and_then(|tid| stop(Tid(tid), ProcessAddress(address)));
         ends.store(true, Ordering::Relaxed);
         stopped
     })

@@ -107,7 +107,7 @@ fn sample_fields() {
         pid: Pid(10),
         tid: Tid(11),
         period: 900,
-        ip: 0x401000,
+        ip: ProcessAddress(0x401000),
         mode: Mode::User,
         interrupted: Some(decoded_registers(200)),
         user: UserRegisters::Long(decoded_registers(100)),

@@ -96,11 +96,11 @@ fn command(clock: Clock) -> Result<(), Failed> {
         })?;
         let registers = sample.interrupted.ok_or("no registers")?;
         check(
-            registers.ip == sample.ip && sample.user == UserRegisters::Long(registers),
+            registers.pc() == sample.ip && sample.user == UserRegisters::Long(registers),
             || format!("{registers:x?}"),
         )?;
         check(is_followed(sample), || format!("{capture:?}"))?;
-        let line = sample.ip & !63;
+        let line = sample.ip.0 & !63;
         let code = capture.pieces().find(|(address, _)| *address == line);
         let (_, code) = code.ok_or("the code did not come")?;
         let mut there = vec![0; code.len()];
@@ -173,7 +173,7 @@ fn system(clock: Clock) -> Result<(), Failed> {
         };
         let interrupted = sample.interrupted.ok_or("no registers")?;
         check(
-            interrupted.ip == sample.ip && sample.ip >> 63 == 1 && user.ip >> 47 == 0,
+            interrupted.pc() == sample.ip && sample.ip.0 >> 63 == 1 && user.ip >> 47 == 0,
             || format!("{sample:x?}"),
         )?;
         // read(0) or write(1), the latter with the device's descriptor and the block's size.
@@ -278,7 +278,7 @@ fn denied(clock: Clock) -> Result<(), Failed> {
         check(values || capture.code().is_empty(), || {
             format!("{capture:?}")
         })?;
-        check(sample.period > 0 && sample.ip != 0, || {
+        check(sample.period > 0 && sample.ip.0 != 0, || {
             format!("{sample:?}")
         })?;
     }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use addresses::ProcessAddress;
 use libtest_mimic::{Completion, Failed, Trial};
 use sampler::{
     Block, Breakpoints, Clock, Config, Engine, Miss, Pair, Pid, Running, Sampler, Target, Tid,
@@ -85,8 +86,8 @@ impl Program {
             block: Block {
                 pid: Pid(child.id()),
                 tid: Tid(0),
-                entry,
-                exit,
+                entry: ProcessAddress(entry),
+                exit: ProcessAddress(exit),
                 code: code.into(),
                 calls_system: false,
             },
@@ -158,7 +159,7 @@ fn is_true(pair: &Pair, block: &Block) -> Result<(), Failed> {
         return Err("a pair without registers".into());
     };
     check(
-        before.ip == block.entry && pair.after.ip == block.exit,
+        before.pc() == block.entry && pair.after.pc() == block.exit,
         || "not at its ends".to_owned(),
     )?;
     check(pair.before.tid == block.tid, || "another thread".to_owned())?;

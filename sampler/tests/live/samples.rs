@@ -85,14 +85,14 @@ fn child(clock: Clock) -> Result<(), Failed> {
                 check(sample.pid == pid, || {
                     format!("a sample of {}, not {pid}", sample.pid)
                 })?;
-                inside += usize::from(code.iter().any(|range| range.contains(&sample.ip)));
+                inside += usize::from(code.iter().any(|range| range.contains(&sample.ip.0)));
                 let Some(registers) = sample.interrupted else {
                     return Err("a user sample without registers".into());
                 };
                 check(sample.user == UserRegisters::Long(registers), || {
                     format!("{sample:?}")
                 })?;
-                check(registers.ip == sample.ip, || format!("{sample:?}"))?;
+                check(registers.pc() == sample.ip, || format!("{sample:?}"))?;
                 check(registers.cs == 0x33, || format!("{sample:?}"))?;
                 // Bit 1 of the flags is always set, and interrupts are on in user mode.
                 check(registers.flags & 0x202 == 0x202, || format!("{sample:?}"))?;
@@ -188,9 +188,9 @@ fn system(clock: Clock) -> Result<(), Failed> {
     }
     for sample in samples(&batches).filter(|sample| sample.mode == Mode::Kernel) {
         // The kernel's half of the addresses, and its registers with it.
-        check(sample.ip >> 47 != 0, || format!("{sample:?}"))?;
+        check(sample.ip.0 >> 47 != 0, || format!("{sample:?}"))?;
         check(
-            sample.interrupted.is_some_and(|of| of.ip == sample.ip),
+            sample.interrupted.is_some_and(|of| of.pc() == sample.ip),
             || format!("{sample:?}"),
         )?;
     }

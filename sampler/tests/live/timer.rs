@@ -155,7 +155,7 @@ fn registers(_: Clock) -> Result<(), Failed> {
     let mut pid = || -> Result<Pid, Failed> { Ok(Pid(child.number()?.try_into()?)) };
     let pids = vec![pid()?, pid()?];
     let mut recording = Recording::with(&config(pids))?;
-    let is_in_loop = |sample: &RawSample| sample.mode == Mode::User && code.contains(&sample.ip);
+    let is_in_loop = |sample: &RawSample| sample.mode == Mode::User && code.contains(&sample.ip.0);
     recording.samples(SAMPLES, is_in_loop)?;
     let (batches, _) = recording.stop()?;
     child.kill()?;
@@ -164,19 +164,20 @@ fn registers(_: Clock) -> Result<(), Failed> {
     for sample in samples(&batches).filter(|sample| is_in_loop(sample)) {
         let registers = sample.interrupted.ok_or("no registers")?;
         check(
-            belong_together(&registers) && registers.ip == sample.ip,
+            belong_together(&registers) && registers.pc() == sample.ip,
             || format!("{registers:x?}"),
         )?;
     }
     check(seen > SAMPLES / 100, || format!("{seen} of the kernel"))?;
     for sample in samples(&batches).filter(|sample| kernel(sample)) {
         let Some(registers) = sample.interrupted else {
-            check(sample.ip == 0, || format!("{sample:x?}"))?;
+            check(sample.ip.0 == 0, || format!("{sample:x?}"))?;
             continue;
         };
-        check(registers.ip == sample.ip && sample.ip >> 63 == 1, || {
-            format!("{registers:x?}")
-        })?;
+        check(
+            registers.pc() == sample.ip && sample.ip.0 >> 63 == 1,
+            || format!("{registers:x?}"),
+        )?;
     }
     Ok(())
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use addresses::ProcessAddress;
 use libtest_mimic::{Failed, Trial};
 use sampler::{
-    CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Handler, Outcome,
-    RawSample, Share, Target, UnwindRow,
+    CallerRbp, CapturedMemory, Clock, Config, Context, Engine, FrameSource, Outcome, RawSample,
+    RowPlace, Share, Target, UnwindRow,
 };
 
 use crate::for_clocks_with_bpf;
@@ -140,7 +141,7 @@ impl Chase {
     }
 
     fn is_in_loop(&self, sample: &RawSample) -> bool {
-        self.code.contains(&sample.ip)
+        self.code.contains(&sample.ip.0)
     }
 }
 
@@ -176,9 +177,9 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         offset: 16,
         rbp: CallerRbp::Saved(-16),
     };
-    handler.put_row(key, callers[0].return_address, row)?;
+    handler.put_row(key, RowPlace::of_return(callers[0].return_address), row)?;
     for pc in chase.code.clone() {
-        handler.put_row(key, pc | Handler::START, row)?;
+        handler.put_row(key, RowPlace::of_start(ProcessAddress(pc)), row)?;
     }
     recording.samples(SAMPLES / 2, is_in_loop)?;
     handler.meet(key, false)?;
@@ -196,7 +197,7 @@ fn truth(clock: Clock) -> Result<(), Failed> {
         check(is_followed(capture), || format!("{capture:?}"))?;
         let known = chase.known_words(capture)?;
         check(known >= 16, || format!("{known} words of {capture:?}"))?;
-        if sample.ip == chase.code.start {
+        if sample.ip.0 == chase.code.start {
             let has = |address: u64| {
                 let mut starts = capture.pieces().map(|(start, _)| start);
                 starts.any(|start| start == address & !63)
@@ -290,7 +291,7 @@ fn kernel(clock: Clock) -> Result<(), Failed> {
         check(sample.stack.is_empty(), || format!("{sample:?}"))?;
         all += 1;
         let mut starts = capture.pieces().map(|(start, _)| start);
-        with_data += usize::from(starts.any(|start| start.abs_diff(sample.ip) > 4096));
+        with_data += usize::from(starts.any(|start| start.abs_diff(sample.ip.0) > 4096));
     }
     // Its own stack, say.
     check(with_data * 4 > all, || {

@@ -1,3 +1,4 @@
+use addresses::ProcessAddress;
 use interpreter::{Memory, Parameter, Registers, Sink, Traces, Window, WindowState};
 
 use super::*;
@@ -43,7 +44,7 @@ impl Kept {
         // What the image is read from is known by then.
         images.elf(image, None);
         Self {
-            process: Process::of_kernel(image, TEXT),
+            process: Process::of_kernel(image, ProcessAddress(TEXT)),
             images,
             cache: DecodeCache::new(64),
             epochs: Epochs::default(),
@@ -187,7 +188,7 @@ fn other_mappings() {
     kept.process.maps.insert(data);
     assert_eq!(kept.run(&CODE, 16), (Some(4), 16));
     assert_ne!(kept.process.maps.epoch.get(), before);
-    let of_other = Process::of_kernel(image, TEXT);
+    let of_other = Process::of_kernel(image, ProcessAddress(TEXT));
     kept.process = of_other;
     assert_eq!(kept.run(&CODE, 16).1, 16);
 }

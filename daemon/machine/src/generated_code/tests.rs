@@ -1,3 +1,5 @@
+use addresses::ProcessAddress;
+
 use super::*;
 use crate::host::Answer as HostAnswer;
 use crate::mapping::tests::mapping;
@@ -64,7 +66,7 @@ impl Bench {
     /// The offsets of the slots that the return address may lie in.
     fn exits(&mut self, pc: u64, time: u64) -> Vec<(u8, i64)> {
         let exits = self.ask(time, |generated_code, asker| {
-            generated_code.exits(pc, asker)
+            generated_code.exits(ProcessAddress(pc), asker)
         });
         exits
             .iter()
@@ -124,7 +126,8 @@ fn other_code_at_an_interrupt() {
     assert_eq!(bench.exits(BEHIND, 200), [(4, 8)]);
     let id = bench.maps.find(0x1000).expect("mapped").image;
     for (time, code) in [(210, 0x90), (220, 0x91)] {
-        bench.images.observe(id, 0x1100, time, &[code]);
+        let page = ProcessAddress(0x1100);
+        bench.images.observe(id, page, time, &[code]);
     }
     assert_eq!(bench.exits(BEHIND, 200), []);
 }
@@ -139,7 +142,8 @@ fn leads_and_mappings() {
     bench.exits(BEHIND, 50);
     let leads = |bench: &mut Bench, target| {
         bench.ask(200, |generated_code, asker| {
-            generated_code.leads(target, Some(BEHIND), asker)
+            let behind = Some(ProcessAddress(BEHIND));
+            generated_code.leads(ProcessAddress(target), behind, asker)
         })
     };
     assert_eq!(leads(&mut bench, 0x1000), Leads::Nowhere);
@@ -147,7 +151,7 @@ fn leads_and_mappings() {
     assert_eq!(leads(&mut bench, 0x9000), Leads::Perhaps);
     let mut bytes = [0; 4];
     let read = |generated_code: &mut GeneratedCode, asker: &mut Asker<'_>| {
-        generated_code.read(0x1000, &mut bytes, asker)
+        generated_code.read(ProcessAddress(0x1000), &mut bytes, asker)
     };
     assert_eq!(bench.ask(200, read), 4);
     assert_eq!(bytes, CODE[..4]);
@@ -168,16 +172,18 @@ fn told_rows_and_room() {
         offset,
         rbp: flow::Symbol::Unknown,
     };
-    assert!(bench.generated_code.tell(1, &exit(8)) && bench.generated_code.tell(1, &exit(8)));
+    let pc = ProcessAddress(1);
+    assert!(bench.generated_code.tell(pc, &exit(8)) && bench.generated_code.tell(pc, &exit(8)));
     assert!(
-        bench.generated_code.was_told(1, &exit(8)) && !bench.generated_code.was_told(1, &exit(16))
+        bench.generated_code.was_told(pc, &exit(8))
+            && !bench.generated_code.was_told(pc, &exit(16))
     );
     assert!(
-        !bench.generated_code.tell(1, &exit(16)) && !bench.generated_code.was_told(1, &exit(16))
+        !bench.generated_code.tell(pc, &exit(16)) && !bench.generated_code.was_told(pc, &exit(16))
     );
     let rooms = bench.generated_code.rooms.clone();
     for pc in 0..2 * MAX_ANSWERS as u64 {
-        bench.generated_code.tell(pc, &exit(8));
+        bench.generated_code.tell(ProcessAddress(pc), &exit(8));
     }
     bench.looks(100, Some(&CODE));
     bench.exits(BEHIND, 50);

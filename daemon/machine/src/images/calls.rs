@@ -1,5 +1,6 @@
 //! Where calls were found before return addresses: the same few come with every sample.
 
+use addresses::ImageAddress;
 use rustc_hash::FxHashMap;
 
 use super::ImageId;
@@ -14,26 +15,37 @@ const MAX_CALLS: usize = 1 << 14;
 pub struct Call {
     /// The instruction itself.
     pub site: Pc,
-    /// The ELF address in the same image that the instruction names; `None`: it is indirect.
-    pub target: Option<u64>,
+    /// What it names in the same image.
+    pub(crate) names: Option<ImageAddress>,
 }
 
-/// By image and address in it, the call before a return address, if there is one.
+impl Call {
+    /// Where the instruction leads, as its code names it; `None`: it is indirect.
+    pub fn target(&self) -> Option<Pc> {
+        let target = |address| Pc {
+            address,
+            ..self.site
+        };
+        self.names.map(target)
+    }
+}
+
+/// By image and address in it, the call before, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(FxHashMap<(ImageId, u64), Option<Call>>);
+pub(crate) struct Calls(FxHashMap<(ImageId, ImageAddress), Option<Call>>);
 
 impl Calls {
     /// What was found there, if that was looked for.
-    pub(crate) fn get(&self, image: ImageId, return_address: u64) -> Option<Option<Call>> {
-        self.0.get(&(image, return_address)).copied()
+    pub(crate) fn get(&self, image: ImageId, behind: ImageAddress) -> Option<Option<Call>> {
+        self.0.get(&(image, behind)).copied()
     }
 
     /// Keeps what was found.
-    pub(crate) fn put(&mut self, image: ImageId, return_address: u64, call: Option<Call>) {
+    pub(crate) fn put(&mut self, image: ImageId, behind: ImageAddress, call: Option<Call>) {
         if self.0.len() >= MAX_CALLS {
             self.0.clear();
         }
-        self.0.insert((image, return_address), call);
+        self.0.insert((image, behind), call);
     }
 
     /// Forgets images whose files have changed.

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use sampler::Pid;
 
 use super::replaced::Replaced;
@@ -327,10 +328,11 @@ impl Images {
     }
 
     /// Takes notice of the code that an interrupt saw at an address, in order of time.
-    pub fn observe(&mut self, id: ImageId, address: u64, time: u64, code: &[u8]) {
+    pub fn observe(&mut self, id: ImageId, address: ProcessAddress, time: u64, code: &[u8]) {
         let Some(generated) = self.generated.get_mut(&id) else {
             return;
         };
+        let address = address.0;
         if generated.find(address, time).is_some() {
             return;
         }
@@ -363,7 +365,7 @@ impl Images {
     }
 
     /// Start, size and name of the generated code at these addresses of an image.
-    pub fn names_of_generated(&self, id: ImageId, addresses: &[u64]) -> Vec<NamedCode> {
+    pub fn names_of_generated(&self, id: ImageId, addresses: &[ImageAddress]) -> Vec<NamedCode> {
         let (id, _) = self.base(id);
         let Some(Identity::Generated { generation, .. }) =
             self.get(id).map(|image| image.identity.clone())
@@ -374,8 +376,9 @@ impl Images {
         let Some(own) = all.find(|generated| generated.images.contains(&id)) else {
             return Vec::new();
         };
-        let name = |address: &u64| {
-            let mut all = own.now(*address).into_iter().chain(own.earlier(*address));
+        let name = |address: &ImageAddress| {
+            let at = Bias::NONE.in_process(*address).0;
+            let mut all = own.now(at).into_iter().chain(own.earlier(at));
             let named = all.find(|named| named.generation == generation)?;
             let line = &named.line;
             Some((line.start, line.end - line.start, line.name.clone()))
@@ -424,7 +427,7 @@ mod tests {
     /// Name and bounds of an address at a time.
     fn at(images: &Images, mapping: &Mapping, address: u64, time: u64) -> (String, u64, u64) {
         let part = images.narrow(mapping, address, time).expect("generated");
-        let names = images.names_of_generated(part.image, &[address]);
+        let names = images.names_of_generated(part.image, &[ImageAddress(address)]);
         let name = names.first().map_or("", |(.., name)| name);
         (name.to_owned(), part.start, part.end)
     }

@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io};
 
+use addresses::ImageAddress;
+
 use super::{Identity, ImageId, Images, State};
 use crate::elf::{self, Contents, Named};
 
@@ -62,7 +64,7 @@ impl Images {
 
     /// Code of an image as readers are to see it, even if its file has been replaced since; how
     /// many bytes there were.
-    pub fn read_to_show(&mut self, id: ImageId, address: u64, bytes: &mut [u8]) -> usize {
+    pub fn read_to_show(&mut self, id: ImageId, address: ImageAddress, bytes: &mut [u8]) -> usize {
         let (base, is_other_mode) = self.base(id);
         let is_vdso = self
             .get(base)
@@ -73,7 +75,7 @@ impl Images {
         let image = self.get(base);
         let kept = image.filter(|image| !matches!(image.state, State::Open(_)));
         match kept.and_then(|image| image.kept.as_ref()) {
-            Some(kept) => kept.read(address, bytes),
+            Some(kept) => kept.read(address.0, bytes),
             None => self.read(base, address, bytes),
         }
     }

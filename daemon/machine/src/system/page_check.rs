@@ -5,6 +5,7 @@
 //! sample. Evidence is of one sample only: which program a pid stands for may change with the
 //! next record.
 
+use addresses::ProcessAddress;
 use rustc_hash::FxHashMap;
 use sampler::{CapturedMemory, Mode, Outcome, Pid, RawSample, UserRegisters};
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,7 @@ impl PageCheck {
     }
 }
 
-fn look(pagemap: &Pagemap, pc: u64, stack: u64) -> Option<Evidence> {
+fn look(pagemap: &Pagemap, ProcessAddress(pc): ProcessAddress, stack: u64) -> Option<Evidence> {
     let first = pc & !(PAGE - 1);
     let last = pc.saturating_add(AHEAD) & !(PAGE - 1);
     let state = pagemap.page(first);
@@ -106,9 +107,10 @@ mod tests {
         let pagemap = Pagemap::open(Pid(std::process::id())).expect("own page table");
         let pc = own_process as *const () as u64;
         let local = 0_u64;
-        let evidence = look(&pagemap, pc, &raw const local as u64).expect("evidence");
+        let evidence =
+            look(&pagemap, ProcessAddress(pc), &raw const local as u64).expect("evidence");
         assert_eq!(evidence.of(pc), Some(PageState::Clean));
         assert_eq!(evidence.of(&raw const local as u64), None);
-        assert_eq!(look(&pagemap, pc, 0x1000), None);
+        assert_eq!(look(&pagemap, ProcessAddress(pc), 0x1000), None);
     }
 }

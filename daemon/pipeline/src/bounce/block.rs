@@ -1,6 +1,7 @@
 //! The block of a pair: a few instructions that are executed one behind the other, where the thread
 //! comes out of them, and which results are to be seen there.
 
+use addresses::{Bias, ImageAddress, ProcessAddress};
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess,
     OpKind, Register,
@@ -20,23 +21,24 @@ pub(crate) const LONGEST: usize = LENGTHS[2] + 1;
 pub(crate) struct Step {
     /// Its place in an image.
     pub(crate) pc: Pc,
-    /// Its process address.
-    pub(crate) address: u64,
+    /// Where it lies in the process.
+    pub(crate) address: ProcessAddress,
     pub(crate) len: u8,
     /// As decoded at its image address.
     pub(crate) instruction: Instruction,
 }
 
 impl Step {
-    /// Process address of what lies behind it.
-    fn end(&self) -> u64 {
+    /// What lies behind it.
+    fn end(&self) -> ProcessAddress {
         self.address.wrapping_add(self.len.into())
     }
 
-    /// Process address of the target of a near branch.
-    fn target(&self) -> u64 {
-        let bias = self.address.wrapping_sub(self.instruction.ip());
-        self.instruction.near_branch_target().wrapping_add(bias)
+    /// The target of a near branch.
+    fn target(&self) -> ProcessAddress {
+        let bias = Bias::between(self.address, ImageAddress(self.instruction.ip()));
+        let target = self.instruction.near_branch_target();
+        bias.in_process(ImageAddress(target))
     }
 }
 
@@ -44,7 +46,7 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub(crate) steps: usize,
-    pub(crate) address: u64,
+    pub(crate) address: ProcessAddress,
 }
 
 /// Where an instruction leads.
@@ -163,11 +165,11 @@ mod tests {
             let instruction = decoder.decode();
             let pc = Pc {
                 image: ImageId(0),
-                address: instruction.ip(),
+                address: ImageAddress(instruction.ip()),
             };
             steps.push(Step {
                 pc,
-                address: instruction.ip() + 0x5000,
+                address: ProcessAddress(instruction.ip() + 0x5000),
                 len: instruction.len() as u8,
                 instruction,
             });
@@ -176,6 +178,7 @@ mod tests {
     }
 
     fn exit(steps: usize, address: u64) -> Exit {
+        let address = ProcessAddress(address);
         Exit { steps, address }
     }
 

@@ -69,7 +69,7 @@ fn attempt(breakpoints: &Breakpoints, request: Request) -> Answer {
         let block = Block {
             pid: request.pid,
             tid: request.tid,
-            entry: steps.first().map_or(0, |step| step.address),
+            entry: steps.first().map(|step| step.address).unwrap_or_default(),
             exit: of.address,
             code: request.code.get(..bytes).unwrap_or_default().into(),
             calls_system: steps.iter().any(|step| calls_system(&step.instruction)),

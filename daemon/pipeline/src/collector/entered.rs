@@ -1,5 +1,6 @@
 //! Entries of functions: which are watched, and what is made of the calls that were seen.
 
+use addresses::ImageAddress;
 use counters::{Counter, CounterKey, Group};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;
@@ -49,7 +50,7 @@ pub(super) fn meet(
         entries.found(image, found.unwrap_or_default());
     }
     for address in entries.of(image).to_vec() {
-        let at = address.wrapping_add(located.bias);
+        let at = located.bias.in_process(address);
         if entries.has(process, sample.tid, at) {
             continue;
         }
@@ -82,21 +83,22 @@ fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
     let Some((start, end)) = space.function(pc) else {
         return false;
     };
-    if start != pc.address || end.saturating_sub(start) > LONGEST {
+    let length = end.0.saturating_sub(start.0);
+    if start != pc.address || length > LONGEST {
         return false;
     }
-    let mut code = vec![0; (end - start) as usize];
+    let mut code = vec![0; length as usize];
     let read = space.images.borrow_mut().read(pc.image, start, &mut code);
     if read < code.len() {
         return false;
     }
-    let decoder = Decoder::with_ip(64, &code, start, DecoderOptions::NONE);
+    let decoder = Decoder::with_ip(64, &code, start.0, DecoderOptions::NONE);
     !decoder.into_iter().any(|instruction| {
         let jumps = matches!(
             instruction.flow_control(),
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
         );
-        jumps && instruction.near_branch_target() == start
+        jumps && ImageAddress(instruction.near_branch_target()) == start
     })
 }
 
@@ -104,8 +106,8 @@ fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
 fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc> {
     let found = call_before(space, call.return_address?)?;
     let gpr = &call.registers.gpr;
-    let is_other = found.target.is_some_and(|target| {
-        let leads = space.leads(found.site.image, target, pc);
+    let is_other = found.target().is_some_and(|target| {
+        let leads = space.leads(target, pc);
         leads.verdict(gpr[RSP], gpr) == Verdict::Disproved
     });
     (!is_other).then_some(found.site)

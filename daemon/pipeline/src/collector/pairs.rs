@@ -1,5 +1,6 @@
 //! Pairs of breakpoints: which blocks are chosen, and what is made of their pairs.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use iced_x86::Register;
 use interpreter::{
@@ -74,12 +75,12 @@ pub(super) fn block_at(
     space: &AddressSpace<'_>,
     sample: &RawSample,
     process: ProcessId,
-    (entry, is_short): (u64, bool),
+    (entry, is_short): (ProcessAddress, bool),
 ) -> Option<Request> {
     let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut address = entry;
     while steps.len() < LONGEST {
-        let Ok(fetched) = code.fetch(address) else {
+        let Ok(fetched) = code.fetch(address.0) else {
             break;
         };
         let instruction = *fetched.instruction.instruction();

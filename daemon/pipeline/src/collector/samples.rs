@@ -1,5 +1,6 @@
 //! One sample: whose it is, where it was taken, who called, and the window that starts there.
 
+use addresses::{Bias, ProcessAddress};
 use counters::{Counter, CounterKey, Group, Loss};
 use interpreter::StopReason;
 use profiledb::Subject;
@@ -54,9 +55,9 @@ impl Collector {
     }
 
     /// Takes notice of the code at a sample, if that may be made at run time.
-    fn observe(&mut self, time: u64, pid: Pid, ip: u64) {
+    fn observe(&mut self, time: u64, pid: Pid, ip: ProcessAddress) {
         let process = self.loadmap.get(pid);
-        let mapping = process.and_then(|process| process.maps.find(ip));
+        let mapping = process.and_then(|process| process.maps.find(ip.0));
         let Some(image) = mapping.map(|mapping| mapping.image) else {
             return;
         };
@@ -80,14 +81,14 @@ impl Collector {
         };
         if let Some(capture) = &sample.capture {
             let captured = Captured::new(ip, capture, self.copies_whole);
-            let (_, code) = captured.pieces().numbered_code(ip);
+            let (_, code) = captured.pieces().numbered_code(ip.0);
             self.images.observe(image, ip, time, code);
         }
     }
 
     /// Counts a sample at its place, if it has one; with what probability its window is to be
     /// accepted.
-    fn place(&mut self, time: u64, pid: Pid, ip: u64, mode: Mode) -> (Option<Pc>, f64) {
+    fn place(&mut self, time: u64, pid: Pid, ip: ProcessAddress, mode: Mode) -> (Option<Pc>, f64) {
         let space = match mode {
             Mode::User => self.loadmap.get_and_host(pid),
             _ => Some((&mut self.kernel_space, &mut self.loadmap.host)),
@@ -95,9 +96,7 @@ impl Collector {
         let place = space.and_then(|(process, host)| {
             AddressSpace::of(process, host, &mut self.images, time).place(ip)
         });
-        let probability = place.map_or(1.0, |Pc { image, address }| {
-            self.blocks.sample(&mut self.images, image, address)
-        });
+        let probability = place.map_or(1.0, |pc| self.blocks.sample(&mut self.images, pc));
         (place, probability)
     }
 
@@ -232,10 +231,11 @@ impl Collector {
     }
 
     /// A PC, or the address itself where nothing is known to be mapped.
-    pub(super) fn pc_or_unknown(&mut self, pc: Option<Pc>, address: u64) -> Pc {
+    pub(super) fn pc_or_unknown(&mut self, pc: Option<Pc>, address: ProcessAddress) -> Pc {
         pc.unwrap_or_else(|| {
             self.tables.shared.lost.count(Loss::UnmappedPcSamples, 1);
             let image = self.images.intern(Identity::Anon, UNKNOWN);
+            let address = Bias::NONE.in_image(address);
             Pc { image, address }
         })
     }

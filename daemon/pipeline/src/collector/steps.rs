@@ -191,7 +191,7 @@ impl Collector {
         let mut space = AddressSpace::of(process, host, &mut self.images, visit.time);
         space.allow_secrets = self.settings.allow_secrets;
         space.allow_memory = true;
-        space.pc = registers.ip;
+        space.pc = registers.pc();
         space.stack = (!visit.stack.is_empty()).then_some(registers.sp());
         space.stack_pointer = registers.sp();
         let mut pieces = Pieces::default();
@@ -376,7 +376,8 @@ fn known(
     registers: &sampler::Registers,
     bytes: &[u8],
 ) -> Result<Known, Counter> {
-    let pc = space.place(registers.ip).ok_or(Counter::StepsMappedAnew)?;
+    let pc = space.place(registers.pc());
+    let pc = pc.ok_or(Counter::StepsMappedAnew)?;
     if space.is_denied(pc) {
         return Err(Counter::StepsKeptBack);
     }

@@ -8,6 +8,7 @@
 //! and their places are found and counted all together, when the tables for that are in the caches
 //! once more.
 
+use addresses::ProcessAddress;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Mode, Packed, Pid, Record, Tid};
 
@@ -28,7 +29,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     /// When it was taken, whose it is, the interrupted PC and what was interrupted.
-    pub(super) fn origin(&self) -> Option<(u64, Pid, u64, Mode)> {
+    pub(super) fn origin(&self) -> Option<(u64, Pid, ProcessAddress, Mode)> {
         let (pid, ip, mode) = match &self.record {
             Record::Sample(sample) => (sample.pid, sample.ip, sample.mode),
             Record::Packed(packed) => packed.origin(),
@@ -91,10 +92,10 @@ impl Waiting {
 
     /// Says that this one was taken in the code of this process; without a place in an image, at
     /// this process address.
-    pub(super) fn place(&mut self, pid: Pid, place: Result<Pc, u64>, probability: f64) {
+    pub(super) fn place(&mut self, pid: Pid, place: Result<Pc, ProcessAddress>, probability: f64) {
         let (image, address) = match place {
-            Ok(pc) => (pc.image.0, pc.address),
-            Err(address) => (u32::MAX, address),
+            Ok(pc) => (pc.image.0, pc.address.0),
+            Err(address) => (u32::MAX, address.0),
         };
         let number = self.order.len();
         if let Some(Some(arrival)) = self.arrivals.get_mut(number) {

@@ -1,5 +1,6 @@
 //! The window of a sample: whether it counts, what it starts from, and who hears of it.
 
+use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use interpreter::{StopReason, ValueKinds, Window};
 use profiledb::{Level, Moment, StackEnd};
@@ -280,7 +281,7 @@ impl Collector {
         {
             let is_stuck = pairs::needs_processor(outcome.stop) && rand::random();
             let entry = if is_stuck {
-                state.registers.rip
+                ProcessAddress(state.registers.rip)
             } else {
                 sample.ip
             };

@@ -5,6 +5,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use addresses::{ProcessAddress, ReturnAddress};
 use rustc_hash::FxHashMap;
 use sampler::{Burst, Miss, Tid, entries, entry_cost};
 
@@ -37,7 +38,7 @@ fn run(targets: &Targets, seen: &SyncSender<Seen>) {
     tracing::debug!(cost, "nanoseconds of a hit at an entry");
     let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
     // Where a call returned to that was seen last, by thread and entry.
-    let mut sites: FxHashMap<(Tid, u64), u64> = FxHashMap::default();
+    let mut sites: FxHashMap<(Tid, ProcessAddress), ReturnAddress> = FxHashMap::default();
     // Half of the calls stop again where they return to.
     let full = cost.saturating_mul(Burst::MOST as u64 * 3 / 2);
     let pause = PAUSE.max(Duration::from_nanos(full.saturating_mul(PARTS)));

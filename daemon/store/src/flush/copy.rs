@@ -1,5 +1,6 @@
 //! Snapshots for readers: of tables that fill, and of a snapshot that waits to be written.
 
+use addresses::ImageAddress;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use profiledb::Subject;
@@ -22,7 +23,7 @@ impl Snapshot {
         // Where what lay in memory, the flush will tell.
         let mut snapshot = Self::new(collector, tables, time);
         let (images, cache) = (&mut collector.images, &mut collector.cache);
-        let mut generated: FxHashMap<ImageId, Vec<u64>> = FxHashMap::default();
+        let mut generated: FxHashMap<ImageId, Vec<ImageAddress>> = FxHashMap::default();
         for pc in &snapshot.tables.shared.pcs {
             if !snapshot.images.contains_key(&pc.image)
                 && let Some(image) = images.row(pc.image)

@@ -259,7 +259,7 @@ mod tests {
             let owner = owner.expect("room");
             let pc = Pc {
                 image: ImageId(0),
-                address: 0x10,
+                address: addresses::ImageAddress(0x10),
             };
             let window = Context {
                 owner,
