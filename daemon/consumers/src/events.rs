@@ -9,6 +9,7 @@
 //! that is not registered ([`crate::Consumers`]).
 
 mod budget;
+mod keys;
 pub mod lost;
 mod shared;
 mod sites;
@@ -18,9 +19,9 @@ use counters::CounterKey;
 use interpreter::{Parameter, StopReason, Word};
 use profiledb::StackEnd;
 
-pub use self::shared::{Owner, PcId, Shared, SubjectId};
-pub use self::sites::SiteId;
-pub(crate) use self::sites::{NONE, Site};
+pub(crate) use self::keys::{NONE, Site};
+pub use self::keys::{Owner, PcId, SiteId, SubjectId};
+pub use self::shared::Shared;
 use machine::images::Others;
 use machine::place::Pc;
 

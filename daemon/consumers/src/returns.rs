@@ -27,12 +27,9 @@
 //! the value of the first one of its window, and how often it would by chance ([`Alike`]). Where
 //! that differs, all are unknown, and shares of time are all that is told.
 
-use counters::Loss;
-use hotlist::Hotlist;
+use hotlist::{Generator, Hotlist};
 
 use super::alike::{Alike, share};
-use super::values::{LIST_BYTES, Moment, ValueProfile, Values};
-use crate::events::{NONE, Shared};
 
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
@@ -62,11 +59,25 @@ pub struct Returns {
     pub list: Hotlist<u64>,
 }
 
-/// Rough size of an entry, in bytes.
-const RETURNS_BYTES: usize = 2 * size_of::<Returns>() + LIST_BYTES;
+/// Where a later event is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    /// Number of the window, from 1.
+    pub(super) window: u64,
+    /// Which of its instructions this is, from 1, and which one had the event before.
+    pub(super) depth: u32,
+    pub(super) before: u32,
+    /// Wall-clock time of the sample, ns of the Unix epoch.
+    pub(super) time: u64,
+    /// How often the window counts.
+    pub(super) times: u32,
+    /// See [`long`].
+    pub(super) long: u32,
+}
 
 impl Returns {
-    fn new(list: Hotlist<u64>) -> Self {
+    /// None yet, to be kept in `list`, which is empty.
+    pub(super) fn new(list: Hotlist<u64>) -> Self {
         Self {
             reached: 0,
             unknown: 0,
@@ -89,6 +100,46 @@ impl Returns {
     /// Takes notice of an event at this instruction of a window that counts so often.
     fn came_by(&mut self, depth: u32, long: u32, times: u32) {
         self.early += u64::from(is_early(depth, long)) * u64::from(times);
+    }
+
+    /// Counts an event that is not the first of its window. `firsts` are the known values of those
+    /// that are.
+    pub(super) fn count(
+        &mut self,
+        at: &Later,
+        value: Option<u64>,
+        firsts: Option<&Hotlist<u64>>,
+        coins: &mut Generator,
+    ) {
+        self.returned += u64::from(is_early(at.before, at.long)) * u64::from(at.times);
+        self.came_by(at.depth, at.long, at.times);
+        let gap = at.depth.saturating_sub(at.before);
+        // So most windows of long intervals need not count an event twice, which would look as if
+        // it came again.
+        let accepted = f64::from(at.times) * acceptance(gap, at.long);
+        let times = accepted as u64 + u64::from(coins.uniform() <= accepted.fract());
+        if times == 0 {
+            return;
+        }
+        self.reached += times;
+        let Some(value) = value else {
+            self.unknown += times;
+            return;
+        };
+        if let Some(first) = self.first_value {
+            self.compare(first, firsts, value);
+        }
+        let window = at.window as u32;
+        let opens = self.last_window != window;
+        if opens {
+            self.last_window = window;
+            self.windows += 1;
+        }
+        let list = &mut self.list;
+        list.update_in_window(value, at.time, opens, coins);
+        for _ in 1..times {
+            list.update_in_window(value, at.time, false, coins);
+        }
     }
 
     /// Compares an event with the first one of its window, as one of those in the list of firsts.
@@ -127,81 +178,6 @@ fn is_early(depth: u32, long: u32) -> bool {
 fn acceptance(gap: u32, long: u32) -> f64 {
     let left = long.saturating_sub(gap).max(1);
     (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
-}
-
-impl Values {
-    /// Counts an event that is not the first of its window. What finds no room is counted.
-    #[inline(never)]
-    pub(super) fn count_return(
-        &mut self,
-        shared: &mut Shared,
-        index: u32,
-        value: Option<u64>,
-        moment: Moment,
-    ) {
-        let is_full = shared.budget.is_over_full();
-        let Some(profile) = self.profiles.get_mut(index as usize) else {
-            return;
-        };
-        let before = std::mem::replace(&mut profile.last_depth, moment.depth);
-        if profile.returns == NONE {
-            let new = u32::try_from(self.returns.len()).ok();
-            let Some(new) = new.filter(|new| !is_full && *new != NONE) else {
-                shared.lost.count(Loss::TableFullValues, 1);
-                return;
-            };
-            profile.returns = new;
-            let mut returns = Returns::new(Hotlist::new(&self.config));
-            // Of the value of that one nothing is kept.
-            returns.begins(before, self.long, None, self.times);
-            shared.budget.charge(RETURNS_BYTES);
-            self.returns.push(returns);
-        }
-        let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
-            return;
-        };
-        let times = u64::from(self.times);
-        returns.returned += u64::from(is_early(before, self.long)) * times;
-        returns.came_by(moment.depth, self.long, self.times);
-        let gap = moment.depth.saturating_sub(before);
-        // So most windows of long intervals need not count an event twice, which would look as if
-        // it came again.
-        let accepted = f64::from(self.times) * acceptance(gap, self.long);
-        let times = accepted as u64 + u64::from(shared.coins.uniform() <= accepted.fract());
-        if times == 0 {
-            return;
-        }
-        returns.reached += times;
-        let Some(value) = value else {
-            returns.unknown += times;
-            return;
-        };
-        if let Some(first) = returns.first_value {
-            returns.compare(first, profile.list.as_ref(), value);
-        }
-        let window = moment.window as u32;
-        let opens = returns.last_window != window;
-        if opens {
-            returns.last_window = window;
-            returns.windows += 1;
-        }
-        let list = &mut returns.list;
-        list.update_in_window(value, moment.time, opens, &mut shared.coins);
-        for _ in 1..times {
-            list.update_in_window(value, moment.time, false, &mut shared.coins);
-        }
-    }
-
-    /// Keeps later events of a profile.
-    pub(super) fn put_returns(&mut self, shared: &mut Shared, returns: Returns) {
-        shared.budget.charge(RETURNS_BYTES);
-        self.returns.push(returns);
-    }
-
-    /// The later events of a profile, if there are any.
-    pub fn returns_of(&self, profile: &ValueProfile) -> Option<&Returns> {
-        self.returns.get(profile.returns as usize)
-    }
 }
 
 #[cfg(test)]

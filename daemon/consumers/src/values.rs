@@ -1,5 +1,6 @@
 //! Value profiles: which values windows see at each instruction, and as arguments of each call.
 
+mod later;
 mod strings;
 
 use std::array;

@@ -1,4 +1,4 @@
-//! What all consumers share: the things that they key by, the room that they have, the losses that
+//! What all consumers share: indices of what they key by, the room that they have, the losses that
 //! they count, and the coins that they toss.
 
 use hotlist::Generator;
@@ -6,27 +6,10 @@ use profiledb::Subject;
 use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
-use super::sites::{Site, SiteId};
+use super::keys::{Owner, PcId, Site, SiteId, SubjectId};
 use crate::events::lost::Lost;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
-
-/// Index of a [`Pc`] in the tables of one flush interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PcId(pub u32);
-
-/// Index of a [`Subject`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SubjectId(pub u32);
-
-/// Whose events these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
-    /// The process.
-    pub process: ProcessId,
-    /// Who may see what comes of it.
-    pub subject: SubjectId,
-}
 
 /// What consumers share in one flush interval.
 #[derive(Debug)]

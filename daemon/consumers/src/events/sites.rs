@@ -1,35 +1,10 @@
-//! Instructions that windows run through.
+//! How sites are found, and made where there are none yet.
 
 use counters::Loss;
 
-use super::shared::{Owner, PcId, Shared};
+use super::keys::{NONE, Owner, PcId, Site, SiteId};
+use super::shared::Shared;
 use machine::place::Pc;
-
-/// Index of an instruction that windows run through, in the tables of one flush interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiteId(pub(crate) u32);
-
-/// No index.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// An instruction that windows run through, in the code of one owner.
-///
-/// Windows run through the same instructions again and again. So what is kept of an instruction is
-/// found from its site, and its site by the number that the decode cache has for it, without a look
-/// into a hash table, which is a miss of the cache each time. A site is a line of that cache.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Site {
-    pub(crate) owner: Owner,
-    pub(crate) pc: Pc,
-    pub(crate) id: PcId,
-    /// Of the values: the first profile, each of which names the next.
-    pub(crate) profile: u32,
-    /// Of the branches: the directions, if the instruction is a conditional branch; else [`NONE`].
-    pub(crate) branch: u32,
-}
-
-const _: () = assert!(size_of::<Site>() == 64);
 
 /// Rough size of an entry with its share of the hash table, in bytes.
 const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
