@@ -1,15 +1,15 @@
 //! What a reader gets: plain vectors that refer to each other by index.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hotlist::{Coins, Course, Estimates, Sum};
-use selection::{Kinds, Selection};
+use selection::Selection;
 
 use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
-use crate::{Error, List, Places, StackEnd, bare_parameter, read};
+use crate::{List, Places, StackEnd, bare_parameter};
 
 /// Which rows to read; everything left empty or `None` lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -349,58 +349,6 @@ pub struct Merged<'p> {
 }
 
 impl Profile {
-    /// Reads databases: files, and directories, of which every `*.db` is read. A file that
-    /// is named twice is read once.
-    ///
-    /// Each file is read in one transaction, so a collector that is at work at the same
-    /// time is seen between two of its flushes.
-    ///
-    /// # Errors
-    /// Whatever keeps any of the files from being read in full: there are no partial
-    /// profiles. Damage is found as far as it makes rows contradict each other.
-    pub fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Error> {
-        let (profile, mut left_out) = Profile::load_readable(paths, filter)?;
-        match left_out.pop() {
-            Some(error) => Err(error),
-            None => Ok(profile),
-        }
-    }
-
-    /// As [`Profile::load`], but for the databases of a directory that cannot be read: nothing
-    /// of these is in the profile, and why comes with it.
-    ///
-    /// # Errors
-    /// What keeps a file that is named from being read, or all of a directory.
-    pub fn load_readable(
-        paths: &[PathBuf],
-        filter: &Filter,
-    ) -> Result<(Profile, Vec<Error>), Error> {
-        Profile::load_kinds(paths, filter, Kinds::default())
-    }
-
-    /// As [`Profile::load_readable`], of some tables alone; what is not read is not looked at
-    /// for damage either. The counter of samples is always read.
-    ///
-    /// # Errors
-    /// As those of [`Profile::load_readable`].
-    pub fn load_kinds(
-        paths: &[PathBuf],
-        filter: &Filter,
-        kinds: Kinds,
-    ) -> Result<(Profile, Vec<Error>), Error> {
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        read::load(&paths, filter, kinds)
-    }
-
-    /// The images and names of databases, as far as they can be read.
-    ///
-    /// # Errors
-    /// If there is nothing to be read.
-    pub fn outline(paths: &[PathBuf]) -> Result<Outline, Error> {
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        read::outline(&paths)
-    }
-
     /// The frames of a call stack, the innermost first. All but that one are calls.
     pub fn frames(&self, row: &StackRow) -> impl Iterator<Item = StackFrame> + '_ {
         let mut next = Some(row.node);
@@ -415,29 +363,6 @@ impl Profile {
                 is_call: node != innermost,
             })
         })
-    }
-
-    /// Has instructions that were passed over among those of the profile: places in images by their
-    /// index. Others are left alone.
-    pub fn recall(&mut self, places: impl IntoIterator<Item = (usize, u64)>) {
-        let before = self.pcs.len();
-        for (image, address) in places {
-            let Some(of_image) = self.passed_over.get_mut(image) else {
-                continue;
-            };
-            if let Ok(index) = of_image.binary_search(&address) {
-                of_image.remove(index);
-                self.pcs.push(Pc {
-                    image,
-                    address,
-                    bytes: None,
-                });
-            }
-        }
-        if self.pcs.len() > before {
-            // Where rows are passed over, this is the order of all.
-            read::sort_pcs(self, |pc| (pc.image, pc.address));
-        }
     }
 
     /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each

@@ -37,17 +37,66 @@ use selection::Kinds;
 use builder::Builder;
 use file::Budget;
 pub(crate) use file::File;
-pub(crate) use order::sort_pcs;
 pub(crate) use referred::{Place, Referred};
 pub(crate) use source::{Slices, Source, Table};
 
+impl Profile {
+    /// Reads databases: files, and directories, of which every `*.db` is read. A file that
+    /// is named twice is read once.
+    ///
+    /// Each file is read in one transaction, so a collector that is at work at the same
+    /// time is seen between two of its flushes.
+    ///
+    /// # Errors
+    /// Whatever keeps any of the files from being read in full: there are no partial
+    /// profiles. Damage is found as far as it makes rows contradict each other.
+    pub fn load(paths: &[PathBuf], filter: &Filter) -> Result<Profile, Error> {
+        let (profile, mut left_out) = Profile::load_readable(paths, filter)?;
+        match left_out.pop() {
+            Some(error) => Err(error),
+            None => Ok(profile),
+        }
+    }
+
+    /// As [`Profile::load`], but for the databases of a directory that cannot be read: nothing
+    /// of these is in the profile, and why comes with it.
+    ///
+    /// # Errors
+    /// What keeps a file that is named from being read, or all of a directory.
+    pub fn load_readable(
+        paths: &[PathBuf],
+        filter: &Filter,
+    ) -> Result<(Profile, Vec<Error>), Error> {
+        Profile::load_kinds(paths, filter, Kinds::default())
+    }
+
+    /// As [`Profile::load_readable`], of some tables alone; what is not read is not looked at
+    /// for damage either. The counter of samples is always read.
+    ///
+    /// # Errors
+    /// As those of [`Profile::load_readable`].
+    pub fn load_kinds(
+        paths: &[PathBuf],
+        filter: &Filter,
+        kinds: Kinds,
+    ) -> Result<(Profile, Vec<Error>), Error> {
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        load(&paths, filter, kinds)
+    }
+
+    /// The images and names of databases, as far as they can be read.
+    ///
+    /// # Errors
+    /// If there is nothing to be read.
+    pub fn outline(paths: &[PathBuf]) -> Result<Outline, Error> {
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        outline(&paths)
+    }
+}
+
 /// Reads all files that `paths` stand for, but for those of a directory that cannot be read
 /// while others of it can: these come back as errors.
-pub(crate) fn load(
-    paths: &[&Path],
-    filter: &Filter,
-    kinds: Kinds,
-) -> Result<(Profile, Vec<Error>), Error> {
+fn load(paths: &[&Path], filter: &Filter, kinds: Kinds) -> Result<(Profile, Vec<Error>), Error> {
     for _ in 0..TRIES {
         let mut moment = Moment::default();
         let loaded = load_inputs(files(paths, &mut moment)?, filter, kinds);
@@ -122,7 +171,7 @@ fn side_by_side(inputs: &[Input], filter: &Filter, kinds: Kinds) -> Vec<Result<B
 }
 
 /// The images and names of all files that `paths` stand for and that can be read.
-pub(crate) fn outline(paths: &[&Path]) -> Result<Outline, Error> {
+fn outline(paths: &[&Path]) -> Result<Outline, Error> {
     let mut outline = Outline::default();
     let mut known = HashMap::new();
     let mut symbols = BTreeMap::new();

@@ -8,10 +8,12 @@ mod bucket;
 mod budget;
 mod fold;
 mod hour;
+mod ids;
 mod join;
 mod lists;
 mod moment;
 mod period;
+mod rolled;
 mod stacks;
 mod target;
 
@@ -27,11 +29,11 @@ use rusqlite::Connection;
 use crate::tables;
 use crate::tables::stored::{PARAMETER, StoredChunk, StoredCounter, StoredParameter};
 use crate::{Directory, Error, bare_parameter};
-use bucket::{Chunk, Rolled};
 use hour::{Found, Hour};
 use join::Join;
 pub use moment::Moment;
 pub use period::Grain;
+use rolled::{Chunk, Rolled};
 
 /// The most values of a list that is rolled up.
 const MOST_VALUES: usize = 64;

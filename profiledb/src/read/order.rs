@@ -3,6 +3,31 @@
 use crate::profile::{Pc, Profile};
 use crate::regions::Mapped;
 
+impl Profile {
+    /// Has instructions that were passed over among those of the profile: places in images by their
+    /// index. Others are left alone.
+    pub fn recall(&mut self, places: impl IntoIterator<Item = (usize, u64)>) {
+        let before = self.pcs.len();
+        for (image, address) in places {
+            let Some(of_image) = self.passed_over.get_mut(image) else {
+                continue;
+            };
+            if let Ok(index) = of_image.binary_search(&address) {
+                of_image.remove(index);
+                self.pcs.push(Pc {
+                    image,
+                    address,
+                    bytes: None,
+                });
+            }
+        }
+        if self.pcs.len() > before {
+            // Where rows are passed over, this is the order of all.
+            sort_pcs(self, |pc| (pc.image, pc.address));
+        }
+    }
+}
+
 /// Puts images into the order of their kinds, paths and identities, and instructions into that of
 /// images and addresses: so it does not depend on what else was read.
 pub(super) fn sort(profile: &mut Profile) {
@@ -35,7 +60,7 @@ pub(super) fn sort(profile: &mut Profile) {
 }
 
 /// Puts instructions into the order of their keys.
-pub(crate) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
+pub(super) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
     let mut order: Vec<(K, usize)> = profile.pcs.iter().map(key).zip(0..).collect();
     order.sort_unstable();
     let order: Vec<usize> = order.into_iter().map(|(_, index)| index).collect();

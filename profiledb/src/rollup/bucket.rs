@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use hotlist::Generator;
 
 use super::budget::Spending;
+use super::ids::Ids;
 use super::lists::{Lists, bytes_of, often_met, thin};
+use super::rolled::{Chunk, Rolled};
 use super::stacks::Stacks;
 use crate::chunk::{
     Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, decode_branches, decode_calls,
@@ -21,28 +23,6 @@ const ROW: usize = 16;
 
 /// A process, an address, another place.
 type At = (i64, u64, Option<(i64, u64)>);
-
-/// A chunk as it lies in a database.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    pub(crate) kind: Kind,
-    /// Under the ids of what is written.
-    pub(crate) subject: i64,
-    /// The row of the roll-up that it goes to.
-    pub(crate) target: i64,
-    pub(crate) place: Place,
-    pub(crate) data: Vec<u8>,
-}
-
-/// What the ids of an input are where it goes.
-pub(crate) trait Ids {
-    /// An image.
-    fn image(&mut self, id: i64) -> Result<i64, crate::Error>;
-    /// A process, for a roll-up.
-    fn process(&mut self, id: i64, target: i64) -> Result<i64, crate::Error>;
-    /// A parameter.
-    fn parameter(&mut self, id: i64) -> Result<i64, crate::Error>;
-}
 
 /// Why a chunk cannot be added.
 pub(crate) enum Refusal {
@@ -77,19 +57,6 @@ struct Part {
     branches: BTreeMap<At, Directions>,
     calls: BTreeMap<At, Calls>,
     stacks: Stacks,
-}
-
-/// What became of a bucket.
-pub(crate) struct Rolled {
-    pub(crate) chunks: Vec<Chunk>,
-    /// What lists would take if none were left out, and what those that stay take, roughly.
-    pub(crate) estimate: (usize, usize),
-    /// Bytes of lists, and of all else.
-    pub(crate) lists: usize,
-    pub(crate) fixed: usize,
-    /// Lists, and events that they have; those of the lists that were left out.
-    pub(crate) all: (u64, f64),
-    pub(crate) left_out: (u64, f64),
 }
 
 impl Bucket {

@@ -5,7 +5,7 @@
 //! from the sizes of the lists seen so far. It is settled before a list's own coin is thrown, and
 //! written down with it; so it may differ from chunk to chunk.
 
-use super::bucket::Rolled;
+use super::rolled::Rolled;
 
 /// What lists take of what they are reckoned to, before any were written.
 const USUAL: f64 = 0.7;

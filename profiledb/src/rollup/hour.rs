@@ -9,10 +9,12 @@ use std::path::Path;
 use hotlist::Generator;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::bucket::{Bucket, Chunk, Ids, Refusal, Rolled};
+use super::bucket::{Bucket, Refusal};
 use super::budget::Spending;
 use super::fold::{Seen, folded, short_lived};
+use super::ids::Ids;
 use super::period::Grain;
+use super::rolled::{Chunk, Rolled};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{Kind, Place, decode_cycles};
 use crate::tables::stored::{

@@ -14,9 +14,11 @@ use std::time::SystemTime;
 use hotlist::Generator;
 use rusqlite::Connection;
 
-use super::bucket::{Bucket, Chunk, Ids, Refusal};
+use super::bucket::{Bucket, Refusal};
 use super::budget::Spending;
+use super::ids::Ids;
 use super::period::Grain;
+use super::rolled::Chunk;
 use super::target::{Known, Mapped, Target};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{Kind, Place, decode_code, encode_code};

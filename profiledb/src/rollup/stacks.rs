@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bucket::Ids;
+use super::ids::Ids;
 use crate::chunk::{Packed, StackOf};
 use crate::{Error, StackEnd};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::bucket::Ids;
+use super::ids::Ids;
 use crate::rows::{Image, Subject};
 use crate::tables::stored::{StoredParameter, StoredProcess, StoredRegion, StoredSymbol};
 use crate::tables::{self, Merged, Record};

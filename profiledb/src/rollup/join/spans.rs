@@ -7,8 +7,8 @@ use rusqlite::Connection;
 
 use super::Times;
 use crate::Error;
-use crate::rollup::bucket::Rolled;
 use crate::rollup::period::Grain;
+use crate::rollup::rolled::Rolled;
 use crate::rows::Epoch;
 use crate::tables::stored::{COUNTER, EPOCH, FLUSH, StoredCounter, StoredFlush};
 use crate::tables::{self, Record};
