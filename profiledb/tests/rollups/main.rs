@@ -80,8 +80,8 @@ fn exact_at_every_moment() {
     assert!(profile.epochs[0].settings.joined.starts_with(&[1, 2]));
 }
 
-/// Lists that reports ask for by themselves have chunks of their own. Who asks for some has the same
-/// of a roll-up as who asks for all, and learns where there are others.
+/// Lists that reports ask for by themselves have chunks of their own. Who asks for some has the
+/// same of a roll-up as who asks for all, and learns where there are others.
 #[test]
 fn asked_alone() {
     let folder = tempfile::tempdir().unwrap();
