@@ -4,7 +4,7 @@ use iced_x86::Register;
 
 use crate::decode::Decoded;
 use crate::machine::Machine;
-use crate::operand::{OperandKind, Place, number};
+use crate::operand::{OperandKind, OperandPlace, number};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 use parameters::{Parameter, ValueKinds};
@@ -67,7 +67,7 @@ impl Machine<'_> {
         match (form.kind, form.width) {
             (OperandKind::Immediate, _) => Ok(Word::known(decoded.operands.immediate)),
             (kind, Some(width)) => {
-                let place = Place {
+                let place = OperandPlace {
                     operand,
                     kind,
                     width,
@@ -81,7 +81,7 @@ impl Machine<'_> {
     /// The value of an operand that is a register or an immediate, if it is known in full and
     /// nobody is to be told that it was read.
     #[inline(always)]
-    pub(crate) fn known(&self, decoded: &Decoded, place: Place) -> Option<u64> {
+    pub(crate) fn known(&self, decoded: &Decoded, place: OperandPlace) -> Option<u64> {
         let number = decoded.operands.get(place.operand).number;
         match place.kind {
             OperandKind::Register if !self.events.wants(ValueKinds::OPERANDS) => {
@@ -94,8 +94,12 @@ impl Machine<'_> {
 
     /// Reads an operand in the width of its place (an immediate is cut to it).
     #[inline(always)]
-    pub(crate) fn read_in(&mut self, decoded: &Decoded, place: Place) -> Result<Word, StopReason> {
-        let Place {
+    pub(crate) fn read_in(
+        &mut self,
+        decoded: &Decoded,
+        place: OperandPlace,
+    ) -> Result<Word, StopReason> {
+        let OperandPlace {
             operand,
             kind,
             width,
@@ -172,7 +176,7 @@ impl Machine<'_> {
     pub(crate) fn write_in(
         &mut self,
         decoded: &Decoded,
-        place: Place,
+        place: OperandPlace,
         value: Word,
     ) -> Result<(), StopReason> {
         let width = place.width;

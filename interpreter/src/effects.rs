@@ -21,7 +21,7 @@ pub(crate) struct Effects {
     /// Bytes stored at [`Self::place`].
     pub(crate) stored: u16,
     /// Where bytes are stored.
-    pub(crate) place: Place,
+    pub(crate) place: StoresTo,
     /// The explicit memory operand is read.
     pub(crate) loaded: bool,
     /// Mask registers written, by number.
@@ -34,7 +34,7 @@ pub(crate) struct Effects {
 
 /// Where an instruction that is skipped stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum StoresTo {
     /// Nowhere.
     Nothing,
     /// At the explicit memory operand.
@@ -108,7 +108,7 @@ fn correction(instruction: &Instruction) -> Option<Store> {
     found.map(|(_, store)| *store)
 }
 
-/// The register that an instruction whose store is a [`Place::Pointer`] goes by, the segment that
+/// The register that an instruction whose store is a [`StoresTo::Pointer`] goes by, the segment that
 /// its address counts from, and what the address must be a multiple of.
 pub(crate) fn pointer(instruction: &Instruction) -> Option<(Register, Register, u16)> {
     let Some(Store::At {
@@ -143,7 +143,7 @@ impl Effects {
         vectors: 0,
         registers: 0,
         stored: 0,
-        place: Place::Nothing,
+        place: StoresTo::Nothing,
         loaded: false,
         masks: 0,
         flags_changed: 0,
@@ -159,7 +159,7 @@ impl Effects {
             registers: 0,
             vectors: 0,
             stored: 0,
-            place: Place::Nothing,
+            place: StoresTo::Nothing,
             loaded: false,
             masks: 0,
             // The flags that are kept have the lowest bits.
@@ -191,10 +191,10 @@ impl Effects {
         }
         match correction(instruction) {
             None => {}
-            Some(Store::Nothing) => (effects.place, effects.stored) = (Place::Nothing, 0),
-            Some(Store::Anywhere) => effects.place = Place::Anywhere,
+            Some(Store::Nothing) => (effects.place, effects.stored) = (StoresTo::Nothing, 0),
+            Some(Store::Anywhere) => effects.place = StoresTo::Anywhere,
             Some(Store::At { bytes, .. }) => {
-                (effects.place, effects.stored) = (Place::Pointer, bytes);
+                (effects.place, effects.stored) = (StoresTo::Pointer, bytes);
             }
         }
         effects
@@ -212,11 +212,11 @@ impl Effects {
 
     fn add_store(&mut self, is_operand: bool, bytes: usize) {
         match u16::try_from(bytes) {
-            Ok(bytes) if is_operand && self.place != Place::Anywhere => {
-                self.place = Place::Operand;
+            Ok(bytes) if is_operand && self.place != StoresTo::Anywhere => {
+                self.place = StoresTo::Operand;
                 self.stored = self.stored.max(bytes);
             }
-            _ => self.place = Place::Anywhere,
+            _ => self.place = StoresTo::Anywhere,
         }
     }
 }

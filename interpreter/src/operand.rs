@@ -48,7 +48,7 @@ impl Operand {
 
 /// An operand to read or to write: what may be known of it where a handler is compiled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct OperandPlace {
     /// The operand's number.
     pub(crate) operand: u32,
     pub(crate) kind: OperandKind,
@@ -67,8 +67,8 @@ pub(crate) struct Form {
 impl Form {
     /// The first operand.
     #[inline(always)]
-    pub(crate) const fn first(self) -> Place {
-        Place {
+    pub(crate) const fn first(self) -> OperandPlace {
+        OperandPlace {
             operand: 0,
             kind: self.first,
             width: self.width,
@@ -77,8 +77,8 @@ impl Form {
 
     /// The second operand, of that width.
     #[inline(always)]
-    pub(crate) const fn second(self, width: Width) -> Place {
-        Place {
+    pub(crate) const fn second(self, width: Width) -> OperandPlace {
+        OperandPlace {
             operand: 1,
             kind: self.second,
             width,
@@ -201,8 +201,8 @@ impl Operands {
 
     /// An operand by its number, to be read or written in that width.
     #[inline]
-    pub(crate) fn place(&self, operand: u32, width: Width) -> Place {
-        Place {
+    pub(crate) fn place(&self, operand: u32, width: Width) -> OperandPlace {
+        OperandPlace {
             operand,
             kind: self.get(operand).kind,
             width,

@@ -10,10 +10,10 @@ macro_rules! kinds {
         /// The place of each kind in the set.
         #[derive(Clone, Copy)]
         #[expect(clippy::upper_case_acronyms, reason = "named as the constants are")]
-        enum Place { $($constant),+ }
+        enum Bit { $($constant),+ }
 
         impl ValueKinds {
-            $($(#[doc = $doc])+ pub const $constant: Self = Self(1 << Place::$constant as u32);)+
+            $($(#[doc = $doc])+ pub const $constant: Self = Self(1 << Bit::$constant as u32);)+
 
             /// Name, kind, and whether it is captured by default, in the order in which people
             /// read of them.

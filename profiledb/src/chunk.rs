@@ -136,7 +136,7 @@ impl Kind {
 
 /// Where the rows of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ChunkPlace {
     /// The highest bits of the addresses.
     pub(crate) bucket: u64,
     /// Begin and end of the time that it covers, in nanoseconds of the Unix epoch.

@@ -10,7 +10,7 @@ use hotlist::{Config, Estimates, Hotlist, Pairs, Parts, PartsTuple};
 
 use crate::flush::NewHotlist;
 use crate::profile::HotlistRow;
-use crate::read::{File, Place, Referred, Table};
+use crate::read::{File, Referred, RowIndices, Table};
 use crate::tables::Record;
 use crate::tables::stored::{StoredHotlist, StoredTuple, TUPLE};
 use crate::{Error, List};
@@ -141,7 +141,7 @@ impl File<'_> {
     fn hotlist(
         &mut self,
         id: i64,
-        place: Place,
+        place: RowIndices,
         row: StoredHotlist,
         tuples: Vec<PartsTuple<u64>>,
     ) -> Result<HotlistRow, Error> {
@@ -182,7 +182,7 @@ impl File<'_> {
         };
         let list = Hotlist::from_parts(parts).map_err(|error| self.bad(id, error.to_string()))?;
         self.charge_list(list.bytes() as u64)?;
-        let Place {
+        let RowIndices {
             process,
             subject,
             pc,

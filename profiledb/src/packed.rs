@@ -5,8 +5,8 @@
 use hotlist::Estimates;
 
 use crate::chunk::{
-    Bad, Kind, Place, decode_branches, decode_calls, decode_code, decode_cycles, decode_stacks,
-    decode_values,
+    Bad, ChunkPlace, Kind, decode_branches, decode_calls, decode_code, decode_cycles,
+    decode_stacks, decode_values,
 };
 use crate::{Calls, Directions, StackEnd};
 
@@ -178,7 +178,7 @@ pub fn lists(
     time: (i64, i64),
     blob: &[u8],
 ) -> Result<Vec<At<List>>, Damage> {
-    let values = decode_values(Place { bucket, time }, kind == KEYED_LISTS, blob)?;
+    let values = decode_values(ChunkPlace { bucket, time }, kind == KEYED_LISTS, blob)?;
     let tau = values.tau;
     let rows = values.rows.into_iter().map(|mut row| {
         let stands_for = row.weight(tau);
@@ -210,7 +210,7 @@ pub fn code(bucket: u64, blob: &[u8]) -> Result<Vec<(u64, Vec<u8>)>, Damage> {
 }
 
 /// A place whose rows have no time.
-fn timeless(bucket: u64) -> Place {
+fn timeless(bucket: u64) -> ChunkPlace {
     let time = (0, 0);
-    Place { bucket, time }
+    ChunkPlace { bucket, time }
 }

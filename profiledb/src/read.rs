@@ -37,7 +37,7 @@ use selection::Kinds;
 use builder::Builder;
 use file::Budget;
 pub(crate) use file::File;
-pub(crate) use referred::{Place, Referred};
+pub(crate) use referred::{Referred, RowIndices};
 pub(crate) use source::{Slices, Source, Table};
 
 impl Profile {

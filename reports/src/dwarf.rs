@@ -50,7 +50,7 @@ pub(crate) fn declared(image: &Elf, entries: &BTreeSet<u64>) -> Declared {
 
 /// Where a function leaves its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ResultRegister {
     /// In rax.
     Integer,
     /// In xmm0.
@@ -63,7 +63,7 @@ pub(crate) enum Place {
 pub(crate) fn without_result(
     image: &Elf,
     addresses: &BTreeSet<u64>,
-    place: Place,
+    place: ResultRegister,
 ) -> BTreeSet<u64> {
     let (mut without, mut with) = (BTreeSet::new(), BTreeSet::new());
     let _ = search(image, addresses, |dwarf, unit| {
@@ -107,13 +107,13 @@ pub(crate) fn covered<'a>(
 
 /// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
 /// not of a type that goes elsewhere.
-fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: Place) -> bool {
+fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: ResultRegister) -> bool {
     let mut entry = function.clone();
     for _ in 0..MAX_CHAIN {
         if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
             return match kind(unit, result) {
-                Some(Kind::Integer(_)) => place == Place::Integer,
-                Some(Kind::Vector(_)) => place == Place::Vector,
+                Some(Kind::Integer(_)) => place == ResultRegister::Integer,
+                Some(Kind::Vector(_)) => place == ResultRegister::Vector,
                 Some(Kind::Elsewhere) => false,
                 None => true,
             };
@@ -459,7 +459,7 @@ mod tests {
         let bare = Elf::parse(image_of(&[0xc3], 0x1000)).expect("parses");
         let entries = BTreeSet::from([0x1000]);
         assert!(declared(&bare, &entries).is_empty());
-        assert!(without_result(&bare, &entries, Place::Integer).is_empty());
+        assert!(without_result(&bare, &entries, ResultRegister::Integer).is_empty());
     }
 
     /// Integer arguments have their declared widths, a double takes no integer register, a
@@ -489,12 +489,15 @@ mod tests {
         let elf = opened(&fixture());
         let returns = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1, 0x9999]);
         assert_eq!(
-            without_result(&elf, &returns, Place::Integer),
+            without_result(&elf, &returns, ResultRegister::Integer),
             BTreeSet::from([0x10c1])
         );
         // What one of them leaves in xmm0 is no result.
         let in_functions = BTreeSet::from([0x1035, 0x1077, 0x108a, 0x10af, 0x10c1]);
-        assert_eq!(without_result(&elf, &returns, Place::Vector), in_functions);
+        assert_eq!(
+            without_result(&elf, &returns, ResultRegister::Vector),
+            in_functions
+        );
     }
 
     /// Damaged debug information declares less, and ends.
@@ -516,7 +519,7 @@ mod tests {
                 continue;
             };
             let _ = declared(&bad, &addresses);
-            let _ = without_result(&bad, &addresses, Place::Vector);
+            let _ = without_result(&bad, &addresses, ResultRegister::Vector);
         }
     }
 }

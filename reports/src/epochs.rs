@@ -25,14 +25,14 @@ pub(crate) struct Shown<'p> {
     /// Where it is, and how far it reaches.
     pub(crate) extent: &'p Extent,
     /// How it ended.
-    pub(crate) state: State,
+    pub(crate) state: EpochEnd,
     /// The file it is in; `None`: the service keeps it.
     file: Option<&'p Path>,
 }
 
 /// How an epoch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum EpochEnd {
     /// As it should.
     Ended,
     /// Its collector died.
@@ -44,17 +44,17 @@ pub(crate) enum State {
 impl Shown<'_> {
     /// Whether its collector died.
     pub(crate) fn is_cut_short(&self) -> bool {
-        self.state == State::CutShort
+        self.state == EpochEnd::CutShort
     }
 }
 
-impl State {
+impl EpochEnd {
     /// For programs.
     fn name(self) -> &'static str {
         match self {
-            State::Ended => "ended",
-            State::CutShort => "cut_short",
-            State::Running => "running",
+            EpochEnd::Ended => "ended",
+            EpochEnd::CutShort => "cut_short",
+            EpochEnd::Running => "running",
         }
     }
 }
@@ -66,10 +66,10 @@ pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
     both.map(|(epoch, extent)| {
         let runs = || extent.last && (served || is_open(&extent.path));
         let state = match epoch.ended {
-            _ if epoch.is_cut_short() => State::CutShort,
-            Some(_) => State::Ended,
-            None if runs() => State::Running,
-            None => State::CutShort,
+            _ if epoch.is_cut_short() => EpochEnd::CutShort,
+            Some(_) => EpochEnd::Ended,
+            None if runs() => EpochEnd::Running,
+            None => EpochEnd::CutShort,
         };
         Shown {
             epoch,
@@ -160,10 +160,10 @@ impl Shown<'_> {
     fn cells(&self) -> Vec<String> {
         let end = self.end().map(time::local);
         let end = match (self.state, end) {
-            (State::Running, _) => "still running".to_owned(),
-            (State::CutShort, Some(end)) => format!("{end}, cut short"),
-            (State::CutShort, None) => "cut short".to_owned(),
-            (State::Ended, end) => end.unwrap_or_default(),
+            (EpochEnd::Running, _) => "still running".to_owned(),
+            (EpochEnd::CutShort, Some(end)) => format!("{end}, cut short"),
+            (EpochEnd::CutShort, None) => "cut short".to_owned(),
+            (EpochEnd::Ended, end) => end.unwrap_or_default(),
         };
         vec![
             self.extent.id.to_string(),

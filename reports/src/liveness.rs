@@ -79,7 +79,7 @@ pub(crate) trait Code {
 
 /// One state of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct State {
+struct WalkState {
     image: usize,
     address: u64,
     /// Bit i: argument register i was overwritten on the way here; in its low byte at least, in
@@ -183,7 +183,7 @@ impl<'c, C: Code> Walker<'c, C> {
         let mut bits = [0_u32; MAX_REGISTERS];
         // Bit i: argument register i is read by being pushed; general register r is popped.
         let (mut pushed, mut popped) = (0_u16, 0_u16);
-        let start = State {
+        let start = WalkState {
             image,
             address,
             written: Written::default(),
@@ -212,12 +212,12 @@ impl<'c, C: Code> Walker<'c, C> {
             {
                 *all |= more;
             }
-            let mut push = |next: State| {
+            let mut push = |next: WalkState| {
                 if seen.insert(next) {
                     work.push(next);
                 }
             };
-            let to = |address| State {
+            let to = |address| WalkState {
                 address,
                 written,
                 ..state
@@ -233,7 +233,7 @@ impl<'c, C: Code> Walker<'c, C> {
                 FlowControl::UnconditionalBranch => {
                     if let Some(target) = step.target {
                         // It may be the entry of another function.
-                        push(State {
+                        push(WalkState {
                             variadic: state.variadic || self.is_variadic((state.image, target)),
                             ..to(target)
                         });
@@ -250,7 +250,7 @@ impl<'c, C: Code> Walker<'c, C> {
                 FlowControl::IndirectBranch => {
                     let behind = self.code.behind_stub(state.image, state.address);
                     if let Some((image, address)) = behind {
-                        let behind = State {
+                        let behind = WalkState {
                             image,
                             ..to(address)
                         };
@@ -276,10 +276,10 @@ impl<'c, C: Code> Walker<'c, C> {
     }
 
     /// The state at the entry of a function, if it is not too far away.
-    fn enter(&mut self, at: State) -> Option<State> {
+    fn enter(&mut self, at: WalkState) -> Option<WalkState> {
         let depth = at.depth.checked_add(1).filter(|d| *d <= MAX_DEPTH)?;
         self.code.elf(at.image)?;
-        Some(State {
+        Some(WalkState {
             depth,
             variadic: self.is_variadic((at.image, at.address)),
             ..at
@@ -386,7 +386,7 @@ impl Step {
     /// those that it writes, bit i for register i.
     fn note(
         &self,
-        state: State,
+        state: WalkState,
         registers: &[Register],
         bits: &mut [u32; MAX_REGISTERS],
     ) -> Written {
@@ -417,7 +417,7 @@ impl Step {
     }
 
     /// The argument register that it pushes as it came, as bit i.
-    fn pushes(&self, state: State, registers: &[Register]) -> u16 {
+    fn pushes(&self, state: WalkState, registers: &[Register]) -> u16 {
         let is_it = |register: &Register| Some(register.number()) == self.pushed;
         let index = registers.iter().position(is_it);
         let index = index.filter(|index| !is_written(state.written, *index, 64));

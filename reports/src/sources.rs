@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::bundle;
-use crate::symbolize::Place;
+use crate::symbolize::SourcePlace;
 
 pub(crate) use self::excerpts::{Excerpts, hottest};
 
@@ -69,7 +69,7 @@ impl Sources {
     }
 
     /// The line at a place of an image, if there is something on it.
-    pub(crate) fn at(&mut self, place: &Place, image: &Path) -> Option<String> {
+    pub(crate) fn at(&mut self, place: &SourcePlace, image: &Path) -> Option<String> {
         let (file, line) = place.file.as_deref().zip(place.line)?;
         let text = self.file(file, image).line(line)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
@@ -271,7 +271,7 @@ mod tests {
         let image = folder.path().join("target/program");
         let own = write("own.c", "one\n  two\n");
         write("src/moved.c", "moved\n");
-        let place = |file: &Path, line| Place {
+        let place = |file: &Path, line| SourcePlace {
             file: Some(file.to_owned()),
             line: Some(line),
             inlined: Vec::new(),

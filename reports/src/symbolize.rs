@@ -15,7 +15,7 @@ use crate::split::{Split, Store};
 
 /// A place in the source, and the inlined functions around it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
+pub(crate) struct SourcePlace {
     /// Source file.
     pub(crate) file: Option<PathBuf>,
     /// Line in it.
@@ -167,7 +167,7 @@ pub(crate) struct Frame {
 }
 
 /// Source places of addresses. `None` if there is no debug information to read.
-pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<Place>> {
+pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<SourcePlace>> {
     let chains = chains(elf, addresses)?;
     Some(chains.into_iter().map(place).collect())
 }
@@ -216,7 +216,7 @@ fn chain<'a>(
     Some(chain)
 }
 
-fn place(mut chain: Vec<Frame>) -> Place {
+fn place(mut chain: Vec<Frame>) -> SourcePlace {
     // The last one is not inlined.
     let last = chain.pop();
     let name = |frame: &Frame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
@@ -225,7 +225,7 @@ fn place(mut chain: Vec<Frame>) -> Place {
         Some(innermost) => (innermost.file, innermost.line),
         None => (None, None),
     };
-    Place {
+    SourcePlace {
         file,
         line,
         inlined,

@@ -316,8 +316,8 @@ impl<'p> Symbols<'p> {
         let Some(image) = self.profile.images.get(index) else {
             return Looked::default();
         };
-        let place = kept::Place::of(image).filter(|_| self.names);
-        let known = place.as_ref().and_then(kept::Place::read);
+        let place = kept::EntryFile::of(image).filter(|_| self.names);
+        let known = place.as_ref().and_then(kept::EntryFile::read);
         if let Some(known) = &known
             && let Some(told) = known.all(addresses)
             // By its content id alone a file is told to be what was profiled with its code.

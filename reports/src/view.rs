@@ -498,7 +498,7 @@ impl<'p> View<'p> {
     pub(crate) fn without_result(
         &self,
         pcs: impl Iterator<Item = usize>,
-        place: dwarf::Place,
+        place: dwarf::ResultRegister,
     ) -> BTreeSet<usize> {
         let by_image = self.by_image(pcs);
         let mut found = BTreeSet::new();

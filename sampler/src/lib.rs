@@ -89,7 +89,7 @@ pub use handler::{
 pub use intervals::Intervals;
 pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
-pub use stepping::{Hitch, Load, Moment, Next, State, Stepped, Stepper, Visit};
+pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
 pub use sys::{
     Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, peer_groups, vma_from,
 };

@@ -69,7 +69,7 @@ reasons! {
 
 /// All registers of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct ThreadState {
     /// The general ones.
     pub registers: Registers,
     /// Base of the FS segment.
@@ -80,7 +80,7 @@ pub struct State {
     saved: Vec<u8>,
 }
 
-impl State {
+impl ThreadState {
     /// The registers that are no general ones; `None` where it is not known how this machine's
     /// processor saves them.
     pub fn vectors(&self) -> Option<Box<VectorState>> {
@@ -137,7 +137,7 @@ pub struct Stepped {
     /// What it loaded, as far as that could be read before: addresses and bytes.
     pub loaded: Vec<(u64, Vec<u8>)>,
     /// What the thread has behind it.
-    pub after: State,
+    pub after: ThreadState,
 }
 
 /// What was seen of a thread.
@@ -146,7 +146,7 @@ pub struct Visit {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
     /// What the thread has before the first step.
-    pub first: State,
+    pub first: ThreadState,
     /// Memory from the stack pointer on, as far as it could be read.
     pub stack: Vec<u8>,
     /// The instructions, in order; there may be none.

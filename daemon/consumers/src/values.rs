@@ -67,7 +67,7 @@ pub(super) struct Moment {
 
 /// Where the values of one instruction are kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ValueSlots {
     site: SiteId,
     pc: PcId,
     /// The profile of the next event, probably: those of an instruction mostly come in the order in
@@ -125,9 +125,9 @@ impl Values {
 
     /// Where values of a site are kept, or of what the site calls.
     #[inline]
-    pub(super) fn place(shared: &Shared, site: SiteId, callee: Option<PcId>) -> Option<Place> {
+    pub(super) fn place(shared: &Shared, site: SiteId, callee: Option<PcId>) -> Option<ValueSlots> {
         let of_site = shared.sites.get(site.0 as usize)?;
-        Some(Place {
+        Some(ValueSlots {
             site,
             pc: callee.unwrap_or(of_site.id),
             likely: of_site.profile,
@@ -139,7 +139,7 @@ impl Values {
     pub(super) fn add_value(
         &mut self,
         shared: &mut Shared,
-        place: &mut Place,
+        place: &mut ValueSlots,
         parameter: Parameter,
         value: Option<u64>,
         moment: Moment,
@@ -152,7 +152,7 @@ impl Values {
                 && held.key.parameter == parameter
         });
         if !is_it {
-            let Place { site, pc, .. } = *place;
+            let ValueSlots { site, pc, .. } = *place;
             match self.other_profile(shared, site, pc, moment.caller, parameter) {
                 Some(profile) => place.likely = profile,
                 None => return,

@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{CallerRbp, UnwindRow};
 
 pub use self::state::Symbol;
-use self::state::{RBP, RSP, State, Step};
+use self::state::{FlowState, RBP, RSP, Step};
 use crate::place::{ImageId, Pc};
 use crate::system::memory::of_map;
 
@@ -205,7 +205,7 @@ fn answer<K: Hash + Eq, V>(
 #[derive(Clone, Debug)]
 struct Way {
     at: u64,
-    state: State,
+    state: FlowState,
     /// The code before leads on to here: it was not a jump.
     falls: bool,
 }
@@ -225,7 +225,7 @@ impl<'a, T: Text> Walk<'a, T> {
     fn new(text: &'a mut T, from: u64, steps: u32) -> Self {
         let way = Way {
             at: from,
-            state: State::start(),
+            state: FlowState::start(),
             falls: false,
         };
         Self {
@@ -264,13 +264,13 @@ impl<'a, T: Text> Walk<'a, T> {
     }
 
     /// Follows a way by one instruction. Says how it goes on where that is not followed here.
-    fn follow(&mut self, way: Way) -> Option<(Step, State)> {
+    fn follow(&mut self, way: Way) -> Option<(Step, FlowState)> {
         let Way { at, mut state, .. } = way;
         let Some(instruction) = self.instruction(at) else {
             return Some((Step::Somewhere, state));
         };
         let step = state.step(&instruction, &mut self.factory);
-        let mut go = |at: u64, state: State, falls: bool, calls: usize| {
+        let mut go = |at: u64, state: FlowState, falls: bool, calls: usize| {
             self.open[calls].push(Way { at, state, falls });
         };
         match step {
@@ -358,7 +358,7 @@ fn exit<T: Text>(walk: &mut Walk<'_, T>, way: Way) -> Option<Exit> {
 }
 
 /// The exit where a return is next.
-fn exit_of(state: &State) -> Option<Exit> {
+fn exit_of(state: &FlowState) -> Option<Exit> {
     let (register, offset) = state.returns()?;
     Some(Exit {
         register,

@@ -45,7 +45,7 @@ pub use crate::identity::Identity;
 pub use crate::place::ImageId;
 
 #[derive(Debug)]
-enum State {
+enum FileState {
     /// Not looked for, or not found so many times, the last time through this process.
     Closed {
         attempts: u8,
@@ -74,7 +74,7 @@ pub(crate) struct Image {
     base: Option<ImageId>,
     /// A copy of its file, should that change.
     kept: Option<Kept>,
-    state: State,
+    state: FileState,
 }
 
 /// All images seen, with a bounded cache of their pages.
@@ -166,7 +166,7 @@ impl Images {
     /// Bytes that images hold, and pages of them.
     pub fn bytes(&self) -> (usize, usize) {
         let one = |image: &Image| match &image.state {
-            State::Open(elf) => size_of::<Elf>() + of_vec(&elf.segments),
+            FileState::Open(elf) => size_of::<Elf>() + of_vec(&elf.segments),
             _ => 0,
         };
         let images: usize = self.images.iter().map(one).sum();
@@ -218,7 +218,7 @@ impl Images {
             idle: false,
             base: None,
             kept: None,
-            state: State::Closed {
+            state: FileState::Closed {
                 attempts: 0,
                 last: None,
             },
@@ -294,7 +294,7 @@ impl Images {
     /// The contents of an image, opened when first wanted, through the process that maps it.
     pub fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
         let image = self.images.get_mut(id.0 as usize)?;
-        if let State::Closed { attempts, last } = image.state {
+        if let FileState::Closed { attempts, last } = image.state {
             let pid = through.map(|(pid, ..)| pid);
             if attempts > 0 && pid == last {
                 return None; // it would not be found this time either
@@ -311,17 +311,17 @@ impl Images {
                         let kept = image.kept.as_ref();
                         self.kept_bytes += kept.map_or(0, |kept| kept.bytes.len());
                     }
-                    State::Open(elf)
+                    FileState::Open(elf)
                 }
-                elf::Found::Missing if attempts + 1 < MAX_ATTEMPTS => State::Closed {
+                elf::Found::Missing if attempts + 1 < MAX_ATTEMPTS => FileState::Closed {
                     attempts: attempts + 1,
                     last: pid,
                 },
-                elf::Found::Wrong | elf::Found::Missing => State::Unusable,
+                elf::Found::Wrong | elf::Found::Missing => FileState::Unusable,
             };
         }
         match &image.state {
-            State::Open(elf) => Some(elf),
+            FileState::Open(elf) => Some(elf),
             _ => None,
         }
     }
@@ -329,12 +329,12 @@ impl Images {
     /// Whether an image may yet be opened.
     pub(crate) fn is_closed(&self, id: ImageId) -> bool {
         let image = self.images.get(id.0 as usize);
-        image.is_some_and(|image| matches!(image.state, State::Closed { .. }))
+        image.is_some_and(|image| matches!(image.state, FileState::Closed { .. }))
     }
 
     /// The unwind rules of an image that has been opened before.
     pub fn unwind(&mut self, id: ImageId) -> Option<&mut UnwindInfo> {
-        let State::Open(elf) = &self.images.get(id.0 as usize)?.state else {
+        let FileState::Open(elf) = &self.images.get(id.0 as usize)?.state else {
             return None;
         };
         self.rules.of(id, |most| elf.contents.unwind(most))
@@ -346,7 +346,7 @@ impl Images {
             return Others::default();
         };
         match &image.state {
-            State::Open(elf) => *image
+            FileState::Open(elf) => *image
                 .others
                 .get_or_insert_with(|| Others::of(&elf.contents)),
             _ => image.others.unwrap_or_default(),
@@ -390,8 +390,8 @@ impl Images {
             {
                 self.kept_bytes = self.kept_bytes.saturating_sub(kept.bytes.len());
             }
-            if was_idle && image.idle && matches!(image.state, State::Open(_)) {
-                image.state = State::Closed {
+            if was_idle && image.idle && matches!(image.state, FileState::Open(_)) {
+                image.state = FileState::Closed {
                     attempts: 0,
                     last: None,
                 };
@@ -402,7 +402,7 @@ impl Images {
         if closed {
             let is_open = |id: ImageId| {
                 let image = self.images.get(id.0 as usize);
-                image.is_some_and(|image| matches!(image.state, State::Open(_)))
+                image.is_some_and(|image| matches!(image.state, FileState::Open(_)))
             };
             self.pages.retain(|(id, _), _| is_open(*id));
             self.rules.retain(is_open);
@@ -412,7 +412,7 @@ impl Images {
     /// As [`Self::elf`], for an image that has been opened before.
     fn opened(&self, id: ImageId) -> Option<&Elf> {
         match &self.images.get(id.0 as usize)?.state {
-            State::Open(elf) => Some(elf),
+            FileState::Open(elf) => Some(elf),
             _ => None,
         }
     }
@@ -456,7 +456,7 @@ impl Images {
         let key = (id, number);
         if !self.pages.contains_key(&key) {
             let elf = match &self.images.get(id.0 as usize)?.state {
-                State::Open(elf) => elf,
+                FileState::Open(elf) => elf,
                 _ => return None,
             };
             let page = elf.contents.page(number)?;
@@ -473,8 +473,8 @@ impl Images {
     pub fn drop_changed(&mut self) -> Vec<ImageId> {
         let mut changed = Vec::new();
         for (index, image) in (0_u32..).zip(&mut self.images) {
-            if matches!(&image.state, State::Open(elf) if elf.contents.changed()) {
-                image.state = State::Unusable;
+            if matches!(&image.state, FileState::Open(elf) if elf.contents.changed()) {
+                image.state = FileState::Unusable;
                 changed.push(ImageId(index));
             }
         }

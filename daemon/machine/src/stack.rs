@@ -178,7 +178,7 @@ impl Walker {
                 .ok_or(StackEnd::Unreadable)
         };
         let mut at = Some(sample.pc);
-        let mut state = State {
+        let mut state = FrameRegisters {
             sp: gpr[usize::from(RSP)],
             bp: Some(gpr[usize::from(RBP)]),
         };
@@ -212,12 +212,12 @@ impl Walker {
 }
 
 /// What is known of the registers of a frame.
-struct State {
+struct FrameRegisters {
     sp: u64,
     bp: Option<u64>,
 }
 
-impl State {
+impl FrameRegisters {
     /// Goes on to the caller: where it is returned to. `others` are the registers of the innermost
     /// frame, in which all are known.
     fn step(
@@ -296,7 +296,7 @@ mod tests {
             (0x1028, 0xbbb),
             (0x7008, 0),
         ];
-        let mut state = State {
+        let mut state = FrameRegisters {
             sp: 0x1000,
             bp: Some(5),
         };
@@ -320,7 +320,7 @@ mod tests {
     /// above their callees.
     #[test]
     fn ends() {
-        let state = || State {
+        let state = || FrameRegisters {
             sp: 0x1000,
             bp: None,
         };

@@ -18,18 +18,18 @@ const FOLDER_MODE: u32 = 0o755;
 /// A socket's place, and what readers should find there.
 pub(super) struct Socket {
     /// `None` where it has no name, or none that this process can see.
-    place: Option<Place>,
+    place: Option<SocketFile>,
     /// The service has made it, and removes it at its end.
     own: bool,
 }
 
-struct Place {
+struct SocketFile {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
 }
 
-impl Place {
+impl SocketFile {
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {
@@ -58,7 +58,7 @@ impl Socket {
             let address = listener.local_addr().ok();
             let path = address.as_ref().and_then(|address| address.as_pathname());
             let socket = Self {
-                place: path.and_then(Place::of),
+                place: path.and_then(SocketFile::of),
                 own: false,
             };
             return Ok((socket, listener));
@@ -87,7 +87,7 @@ impl Socket {
             .with_context(|| format!("cannot listen on {}", path.display()))?;
         open_to_all(path)?;
         let socket = Self {
-            place: Place::of(path),
+            place: SocketFile::of(path),
             own: true,
         };
         Ok((socket, listener))

@@ -26,13 +26,13 @@ pub(crate) struct Checkpointer {
 /// What others know of it.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: Mutex<CheckpointState>,
     /// Nothing is to be merged any more.
     idle: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CheckpointState {
     /// What is to be merged and is not yet.
     waiting: u32,
     /// Since when it is at it.
@@ -92,14 +92,14 @@ impl Checkpointer {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CheckpointState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nothing is to be merged: a database that another has open cannot be closed as a
     /// whole.
     pub(crate) fn await_idle(&self) {
-        let waiting = |state: &mut State| state.waiting > 0;
+        let waiting = |state: &mut CheckpointState| state.waiting > 0;
         // What it was is of no interest.
         drop(self.idle.wait_while(self.lock(), waiting));
     }

@@ -5,7 +5,7 @@ use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Regist
 use super::state::is_masked;
 use super::{vector, x87};
 use crate::decode::Decoded;
-use crate::effects::{Effects, Place, flags_of, pointer};
+use crate::effects::{Effects, StoresTo, flags_of, pointer};
 use crate::host::Access;
 use crate::machine::{Flow, Machine, RCX, check_canonical};
 use crate::operand::number;
@@ -25,7 +25,7 @@ pub(crate) fn skip(m: &mut Machine<'_>, decoded: &Decoded) -> Result<Flow, StopR
         m.accesses_more();
         m.event(Parameter::Load, None);
     }
-    if effects.place != Place::Nothing {
+    if effects.place != StoresTo::Nothing {
         m.event(Parameter::Mem, None);
         m.event(Parameter::Old, None);
     }
@@ -153,13 +153,13 @@ fn store(m: &mut Machine<'_>, d: &Decoded, effects: &Effects) -> Result<(), Stop
     }
     let bytes = u64::from(effects.stored);
     match effects.place {
-        Place::Nothing => load(m, effects),
-        Place::Operand => m.store_unknown(m.address(), bytes),
-        Place::Pointer => {
+        StoresTo::Nothing => load(m, effects),
+        StoresTo::Operand => m.store_unknown(m.address(), bytes),
+        StoresTo::Pointer => {
             let address = pointed(m, d)?;
             m.store_unknown(address, bytes)
         }
-        Place::Anywhere => m.store_unknown(None, 0),
+        StoresTo::Anywhere => m.store_unknown(None, 0),
     }
 }
 

@@ -61,13 +61,13 @@ impl Window {
                 }
                 _ => {
                     let place = match found {
-                        Some((index, op)) if op.kind == Kind::General => Place::Kept(index),
-                        Some((index, _)) => Place::Stale(index),
-                        None => Place::None,
+                        Some((index, op)) if op.kind == Kind::General => OpPlace::Kept(index),
+                        Some((index, _)) => OpPlace::Stale(index),
+                        None => OpPlace::None,
                     };
                     likely = match place {
-                        Place::Kept(index) | Place::Stale(index) => index + 1,
-                        Place::None => traces.len() + 1,
+                        OpPlace::Kept(index) | OpPlace::Stale(index) => index + 1,
+                        OpPlace::None => traces.len() + 1,
                     };
                     let done = machine.lend(|machine| general(machine, traces, code, place));
                     instructions += u32::from(done.is_ok());
@@ -95,7 +95,7 @@ struct Row {
 
 /// Where the op of an instruction is that is its handler's.
 #[derive(Clone, Copy)]
-enum Place {
+enum OpPlace {
     /// The op says so.
     Kept(usize),
     /// The op is of other code.
@@ -111,10 +111,10 @@ fn general<C: Code>(
     machine: &mut Machine<'_>,
     traces: &mut Traces,
     code: &mut C,
-    place: Place,
+    place: OpPlace,
 ) -> Result<(), StopReason> {
     let pc = machine.registers.rip;
-    let is_new = !matches!(place, Place::Kept(_)) && code.repeats();
+    let is_new = !matches!(place, OpPlace::Kept(_)) && code.repeats();
     let Fetched {
         instruction,
         bias,
@@ -128,8 +128,8 @@ fn general<C: Code>(
         && code.keeps()
     {
         let instead = match place {
-            Place::Kept(index) | Place::Stale(index) => Some(index),
-            Place::None => None,
+            OpPlace::Kept(index) | OpPlace::Stale(index) => Some(index),
+            OpPlace::None => None,
         };
         traces.keep(op, code.code(), instead);
     }

@@ -3,7 +3,7 @@
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, Kind, Packed, Place, address_in, later, offset_of};
+use super::{At, Bad, ChunkPlace, Kind, Packed, address_in, later, offset_of};
 use crate::{Calls, Directions};
 
 /// Interrupts at a PC.
@@ -256,7 +256,7 @@ struct Decoder<'b> {
 /// Unpacks rows: `take` makes one of a place and what the columns have of it.
 fn decode<T>(
     kind: Kind,
-    place: Place,
+    place: ChunkPlace,
     blob: &[u8],
     take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
 ) -> Result<Vec<T>, Bad> {
@@ -368,7 +368,7 @@ impl Decoder<'_> {
 }
 
 /// Unpacks interrupts.
-pub(crate) fn decode_cycles(place: Place, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
+pub(crate) fn decode_cycles(place: ChunkPlace, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
     decode(
         Kind::Cycles,
         place,
@@ -386,7 +386,7 @@ pub(crate) fn decode_cycles(place: Place, blob: &[u8]) -> Result<Vec<CyclesOf>, 
 }
 
 /// Unpacks branches.
-pub(crate) fn decode_branches(place: Place, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
+pub(crate) fn decode_branches(place: ChunkPlace, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
     decode(
         Kind::Branches,
         place,
@@ -419,7 +419,7 @@ pub(crate) fn decode_branches(place: Place, blob: &[u8]) -> Result<Vec<BranchOf>
 }
 
 /// Unpacks calls.
-pub(crate) fn decode_calls(place: Place, blob: &[u8]) -> Result<Vec<CallOf>, Bad> {
+pub(crate) fn decode_calls(place: ChunkPlace, blob: &[u8]) -> Result<Vec<CallOf>, Bad> {
     decode(
         Kind::Calls,
         place,

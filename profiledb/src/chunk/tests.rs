@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Calls, Directions};
 
-const PLACE: Place = Place {
+const PLACE: ChunkPlace = ChunkPlace {
     bucket: 0x40,
     time: (1_000, 1_000_000),
 };
 
 /// That place, for another kind.
-fn place(kind: Kind) -> Place {
-    Place {
+fn place(kind: Kind) -> ChunkPlace {
+    ChunkPlace {
         bucket: bucket_of(kind, 0x40_0000),
         ..PLACE
     }

@@ -5,7 +5,7 @@ use hotlist::{Estimate, Estimates};
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, Kind, Packed, Place, address_in, later, offset_of};
+use super::{At, Bad, ChunkPlace, Kind, Packed, address_in, later, offset_of};
 
 /// The values of one parameter at one PC, as they are stored: what a list that was kept by a draw
 /// stands for is not in its numbers yet.
@@ -119,7 +119,7 @@ struct Columns {
 }
 
 /// Packs lists that lie in the order of their keys.
-pub(crate) fn encode_values(place: Place, tau: f64, rows: &[ListOf]) -> Vec<u8> {
+pub(crate) fn encode_values(place: ChunkPlace, tau: f64, rows: &[ListOf]) -> Vec<u8> {
     let processes = Dictionary::of(rows.iter().map(|row| row.process));
     let images = Dictionary::of(rows.iter().filter_map(|row| Some(row.caller?.0)));
     let parameters = Dictionary::of(rows.iter().map(|row| row.parameter));
@@ -198,7 +198,7 @@ fn even_for(of_process: f32, windows: u64) -> f64 {
 }
 
 impl Columns {
-    fn list(&mut self, place: Place, row: &ListOf, even: f32, recent: &mut Recent) {
+    fn list(&mut self, place: ChunkPlace, row: &ListOf, even: f32, recent: &mut Recent) {
         let list = &row.list;
         let all = list.tuples.iter().map(|tuple| tuple.estimate).sum::<f64>();
         let is_counted = list.threshold == 1.0
@@ -307,14 +307,14 @@ fn begin_of((began, ended): (i64, i64), part: u8) -> u64 {
 }
 
 /// Unpacks lists.
-pub(crate) fn decode_values(place: Place, is_keyed: bool, blob: &[u8]) -> Result<Values, Bad> {
+pub(crate) fn decode_values(place: ChunkPlace, is_keyed: bool, blob: &[u8]) -> Result<Values, Bad> {
     decode_some_values(place, is_keyed, blob, |_, _| true)
 }
 
 /// Unpacks the lists that pass a test of their place and their parameter. The values of others are
 /// passed over.
 pub(crate) fn decode_some_values(
-    place: Place,
+    place: ChunkPlace,
     is_keyed: bool,
     blob: &[u8],
     wants: impl FnMut(At, i64) -> bool,
@@ -332,7 +332,7 @@ pub(crate) fn decode_some_values(
 /// Unpacks the lists that pass a test of their place and their parameter, and gives each with
 /// [`Values::tau`] to `take`; tau once more. One list at a time has room.
 pub(crate) fn each_list(
-    place: Place,
+    place: ChunkPlace,
     is_keyed: bool,
     blob: &[u8],
     mut wants: impl FnMut(At, i64) -> bool,
@@ -421,7 +421,7 @@ pub(crate) fn each_list(
 
 struct Decoder<'b> {
     unpacked: &'b Unpacked,
-    place: Place,
+    place: ChunkPlace,
     addresses: Reader<'b>,
     callers: Reader<'b>,
     parameters: Reader<'b>,

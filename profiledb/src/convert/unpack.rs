@@ -8,8 +8,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{copy_all, finished};
 use crate::chunk::{
-    Bad, CyclesOf, Kind, ListOf, Place, decode_branches, decode_calls, decode_code, decode_cycles,
-    decode_values,
+    Bad, ChunkPlace, CyclesOf, Kind, ListOf, decode_branches, decode_calls, decode_code,
+    decode_cycles, decode_values,
 };
 use crate::tables::stored::{
     CHUNK, StoredBranch, StoredCall, StoredChunk, StoredCode, StoredCycles, StoredFlush,
@@ -60,7 +60,7 @@ struct Chunk {
     flush: i64,
     image: i64,
     subject: i64,
-    place: Place,
+    place: ChunkPlace,
 }
 
 impl<'a> Unpacking<'a> {
@@ -107,7 +107,7 @@ impl<'a> Unpacking<'a> {
                 flush: row.flush,
                 image: row.image,
                 subject: row.subject,
-                place: Place {
+                place: ChunkPlace {
                     bucket: row.bucket,
                     time,
                 },

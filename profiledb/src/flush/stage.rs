@@ -8,7 +8,7 @@ use rusqlite::params;
 use super::Flush;
 use crate::budget::{self, ROW};
 use crate::chunk::{
-    BranchOf, CODE_BITS, CallOf, CyclesOf, Encoding, Kind, ListOf, Packed, Place, StackOf,
+    BranchOf, CODE_BITS, CallOf, ChunkPlace, CyclesOf, Encoding, Kind, ListOf, Packed, StackOf,
     USUAL_RAW, bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code,
     encode_cycles, encode_stacks, encode_values,
 };
@@ -43,7 +43,7 @@ struct Packing<T> {
     kind: Kind,
     /// About how many bytes of columns a row takes.
     size: fn(&T) -> usize,
-    pack: fn(Place, f64, &[T]) -> Vec<u8>,
+    pack: fn(ChunkPlace, f64, &[T]) -> Vec<u8>,
 }
 
 /// What lists a flush left out.
@@ -146,7 +146,7 @@ impl Flush<'_> {
                     false => chunk.push(next.2),
                 }
             }
-            let place = Place {
+            let place = ChunkPlace {
                 bucket,
                 time: (self.started, self.ended),
             };

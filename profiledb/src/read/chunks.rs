@@ -12,7 +12,7 @@ use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
 use super::taken::Indices;
 use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
-use crate::chunk::{Bad, Kind, Place, decode_code};
+use crate::chunk::{Bad, ChunkPlace, Kind, decode_code};
 use crate::places::is_in;
 use crate::profile::Apart;
 use crate::rows::{Image, ImageKind};
@@ -26,7 +26,7 @@ pub(super) struct Chunk {
     pub(super) subject: i64,
     pub(super) epoch: i64,
     pub(super) cycles_per_unit: f64,
-    pub(super) place: Place,
+    pub(super) place: ChunkPlace,
     /// Indices of what was looked up last: rows of a chunk share an image and a subject, and those
     /// of a process and of an instruction lie next to each other.
     pub(super) known: Indices,
@@ -259,7 +259,7 @@ impl File<'_> {
             subject,
             epoch,
             cycles_per_unit,
-            place: Place {
+            place: ChunkPlace {
                 bucket,
                 time: (started, ended),
             },

@@ -77,11 +77,11 @@ pub(crate) enum Placed {
     /// It is not at a place asked for: the index of its image, and what a unit is in cycles.
     Elsewhere(usize, f64),
     /// It is in the profile.
-    Here(Place),
+    Here(RowIndices),
 }
 
 impl Placed {
-    pub(crate) fn here(self) -> Option<Place> {
+    pub(crate) fn here(self) -> Option<RowIndices> {
         match self {
             Placed::Here(place) => Some(place),
             Placed::Nowhere | Placed::Elsewhere(..) => None,
@@ -120,7 +120,7 @@ impl Referred {
 }
 
 /// Where a row that passed the filter belongs.
-pub(crate) struct Place {
+pub(crate) struct RowIndices {
     pub(crate) process: usize,
     pub(crate) subject: usize,
     pub(crate) pc: usize,
@@ -373,7 +373,7 @@ impl File<'_> {
         let other = other
             .map(|other| self.pc_index(referred, other))
             .transpose()?;
-        Ok(Placed::Here(Place {
+        Ok(Placed::Here(RowIndices {
             process,
             subject,
             pc,

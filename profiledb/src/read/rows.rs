@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::file::File;
-use super::referred::{FlushOfFile, Known, Place, Placed, Referred};
+use super::referred::{FlushOfFile, Known, Placed, Referred, RowIndices};
 use super::source::Table;
 use crate::Error;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
@@ -30,7 +30,7 @@ impl File<'_> {
                     Placed::Here(place) => (file.builder.image_of(place.pc), place),
                 };
                 {
-                    let Place {
+                    let RowIndices {
                         process,
                         subject,
                         pc,
@@ -78,7 +78,7 @@ impl File<'_> {
                     *weight = file.weight(said)?.unwrap_or(*weight);
                 }
                 let squares = file.weight(row.squares)?;
-                if let Some(Place {
+                if let Some(RowIndices {
                     process,
                     subject,
                     pc,
@@ -113,7 +113,7 @@ impl File<'_> {
                 // Who asks for a function asks who calls it as well.
                 let placed = file.place_if(referred, &row, |site, callee| site || callee)?;
                 if let Some(place) = placed.here() {
-                    let Place {
+                    let RowIndices {
                         process,
                         subject,
                         pc: site,

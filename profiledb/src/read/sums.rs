@@ -11,7 +11,7 @@ use crate::profile::HotlistRow;
 /// The rows that lists are added to.
 #[derive(Default)]
 pub(super) struct Sums {
-    rows: HashMap<Key, Row>,
+    rows: HashMap<Key, Summed>,
     parameters: HashMap<Arc<str>, u32>,
     /// Values that are being joined.
     room: Vec<Estimate<u64>>,
@@ -21,7 +21,7 @@ pub(super) struct Sums {
 type Key = (u32, u32, u32);
 
 /// A row that was added to.
-struct Row {
+struct Summed {
     index: u32,
     /// Its values when it had each of them once.
     distinct: u32,
@@ -37,7 +37,7 @@ impl Sums {
             rows.push(row.clone());
             return;
         };
-        let known = self.rows.entry(key).or_insert(Row {
+        let known = self.rows.entry(key).or_insert(Summed {
             index: next,
             distinct: FEW,
         });

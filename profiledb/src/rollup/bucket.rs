@@ -10,9 +10,9 @@ use super::lists::{Lists, bytes_of, often_met, thin};
 use super::rolled::{Chunk, Rolled};
 use super::stacks::Stacks;
 use crate::chunk::{
-    Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, Packed, Place, decode_branches, decode_calls,
-    decode_cycles, decode_stacks, decode_values, encode_branches, encode_calls, encode_cycles,
-    encode_stacks, encode_values,
+    Bad, BranchOf, CallOf, ChunkPlace, CyclesOf, Kind, ListOf, Packed, decode_branches,
+    decode_calls, decode_cycles, decode_stacks, decode_values, encode_branches, encode_calls,
+    encode_cycles, encode_stacks, encode_values,
 };
 use crate::{Calls, Directions};
 
@@ -173,7 +173,7 @@ impl Bucket {
             left_out: (0, 0.0),
         };
         for ((target, subject), part) in self.parts {
-            let place = Place {
+            let place = ChunkPlace {
                 bucket,
                 time: time(target),
             };

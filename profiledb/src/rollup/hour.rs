@@ -16,7 +16,7 @@ use super::ids::Ids;
 use super::period::Grain;
 use super::rolled::{Chunk, Rolled};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
-use crate::chunk::{Kind, Place, decode_cycles};
+use crate::chunk::{ChunkPlace, Kind, decode_cycles};
 use crate::tables::stored::{
     CHUNK, COUNTER, FLUSH, REGION, StoredChunk, StoredCounter, StoredFlush, StoredProcess,
 };
@@ -216,7 +216,7 @@ impl Hour {
                 kind,
                 subject,
                 target: self.target,
-                place: Place {
+                place: ChunkPlace {
                     bucket: from_sql(bucket),
                     time: time.ok_or_else(|| bad("it changed its flush"))?,
                 },
@@ -439,7 +439,7 @@ fn folds(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<(i64, 
             .map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let id: i64 = row.get(0).map_err(failed)?;
-            let place = Place {
+            let place = ChunkPlace {
                 bucket: from_sql(row.get(1).map_err(failed)?),
                 time: (started, ended),
             };

@@ -21,7 +21,7 @@ use super::period::Grain;
 use super::rolled::Chunk;
 use super::target::{Known, Mapped, Target};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
-use crate::chunk::{Kind, Place, decode_code, encode_code};
+use crate::chunk::{ChunkPlace, Kind, decode_code, encode_code};
 use crate::tables;
 use crate::tables::stored::{StoredChunk, StoredCode, StoredJoined};
 use crate::{Directory, Error, from_sql, open};
@@ -211,7 +211,7 @@ impl Join {
                     kind,
                     subject: ids.subject(subject)?,
                     target,
-                    place: Place {
+                    place: ChunkPlace {
                         bucket: from_sql(bucket),
                         time,
                     },

@@ -1,6 +1,6 @@
 //! What a roll-up makes.
 
-use crate::chunk::{Kind, Place};
+use crate::chunk::{ChunkPlace, Kind};
 
 /// A chunk as it lies in a database.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Chunk {
     pub(crate) subject: i64,
     /// The row of the roll-up that it goes to.
     pub(crate) target: i64,
-    pub(crate) place: Place,
+    pub(crate) place: ChunkPlace,
     pub(crate) data: Vec<u8>,
 }
 

@@ -7,7 +7,7 @@ use super::Stop;
 use super::copy::Copy;
 use super::refer::ImageOfSource;
 use crate::chunk::{
-    At, Bad, Kind, Packed, Place, decode_branches, decode_calls, decode_code, decode_cycles,
+    At, Bad, ChunkPlace, Kind, Packed, decode_branches, decode_calls, decode_code, decode_cycles,
     decode_some_values, decode_values, encode_branches, encode_calls, encode_code, encode_cycles,
     encode_values, layers, relabelled,
 };
@@ -22,7 +22,7 @@ pub(super) struct Chunk {
     kind: Kind,
     pub(super) image: i64,
     subject: i64,
-    place: Place,
+    place: ChunkPlace,
 }
 
 impl Copy<'_> {
@@ -149,7 +149,7 @@ impl Copy<'_> {
                 kind,
                 image,
                 subject,
-                place: Place {
+                place: ChunkPlace {
                     bucket,
                     time: (when.started, when.ended),
                 },

@@ -67,7 +67,7 @@ const FLAGS: &str = "-O2 -g";
 
 /// What ran at a place.
 #[derive(Debug, Default)]
-struct Place {
+struct Ran {
     count: f64,
     targets: BTreeMap<String, f64>,
 }
@@ -78,7 +78,7 @@ struct Instance {
     /// How often it was entered; of what was inlined, not told.
     head: f64,
     /// By the lines' distance from the declaration.
-    places: BTreeMap<u32, Place>,
+    places: BTreeMap<u32, Ran>,
     /// By the call's distance, and the name.
     inlined: BTreeMap<(u32, Rc<str>), Instance>,
 }
@@ -163,7 +163,7 @@ impl Source {
         let indirect: BTreeSet<u64> = calls.chain(jumps.map(|block| block.last)).collect();
         // Instructions of one line are in several blocks: the line ran as often as that which ran
         // most.
-        let mut most: BTreeMap<Vec<(Rc<str>, u32)>, Place> = BTreeMap::new();
+        let mut most: BTreeMap<Vec<(Rc<str>, u32)>, Ran> = BTreeMap::new();
         for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
             let step = |frame: &Frame| {
                 let name = match original(&frame.name) {

@@ -8,7 +8,7 @@ use crate::view::{Heat, View};
 
 /// An instruction as reports name it.
 #[derive(Debug, Serialize)]
-pub(super) struct Place {
+pub(super) struct AccessSite {
     address: String,
     function: String,
     image: String,
@@ -16,10 +16,10 @@ pub(super) struct Place {
     described: String,
 }
 
-impl Place {
-    pub(super) fn new(view: &View<'_>, index: usize) -> Place {
+impl AccessSite {
+    pub(super) fn new(view: &View<'_>, index: usize) -> AccessSite {
         let pc = view.profile.pcs.get(index);
-        Place {
+        AccessSite {
             address: view.address(index),
             function: view.symbols.name_of(index),
             image: pc.map_or_else(String::new, |pc| view.image_path(pc.image).to_owned()),

@@ -23,7 +23,7 @@ use crate::listing;
 use crate::query::{Answer, Needs, Query};
 use crate::render::percent;
 use crate::sources::{For, Sources};
-use crate::symbolize::Place;
+use crate::symbolize::SourcePlace;
 use crate::symbols::FunctionId;
 use crate::variables::Words;
 use crate::view::{Heat, Values, View};
@@ -98,7 +98,7 @@ pub(crate) struct Line {
     /// What a direct branch goes to.
     pub(crate) target: Option<String>,
     pub(crate) heat: Heat,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     /// The source line there.
     pub(crate) source: Option<String>,
     pub(crate) profiles: Vec<Profile>,
@@ -179,7 +179,7 @@ fn name_target(view: &mut View<'_>, image: usize, function: FunctionId, target: 
     }
 }
 
-fn source_text(place: &Place) -> Option<String> {
+fn source_text(place: &SourcePlace) -> Option<String> {
     let file = place.file.as_ref()?.display();
     Some(match place.line {
         Some(line) => format!("{file}:{line}"),
@@ -225,12 +225,12 @@ pub(crate) fn each_listing(
             of_image.extend(lines.map(|line| line.address));
         }
     }
-    let mut places: BTreeMap<usize, (Vec<u64>, Vec<Place>)> = BTreeMap::new();
+    let mut places: BTreeMap<usize, (Vec<u64>, Vec<SourcePlace>)> = BTreeMap::new();
     for (image, mut addresses) in addresses {
         addresses.sort_unstable();
         addresses.dedup();
         let found = view.symbols.places(image, &addresses);
-        if found.iter().any(|place| *place != Place::default()) {
+        if found.iter().any(|place| *place != SourcePlace::default()) {
             places.insert(image, (addresses, found));
         }
     }
@@ -260,12 +260,12 @@ pub(crate) fn each_listing(
 struct Found<'a> {
     by_pc: BTreeMap<usize, Vec<Values>>,
     /// Addresses of an image in their order, and the place of each; of images that tell any.
-    places: BTreeMap<usize, (Vec<u64>, Vec<Place>)>,
+    places: BTreeMap<usize, (Vec<u64>, Vec<SourcePlace>)>,
     sources: &'a mut Sources,
 }
 
 impl Found<'_> {
-    fn place(&self, image: usize, address: u64) -> Place {
+    fn place(&self, image: usize, address: u64) -> SourcePlace {
         let place = self.places.get(&image).and_then(|(addresses, places)| {
             let index = addresses.binary_search(&address).ok()?;
             places.get(index).cloned()

@@ -11,7 +11,7 @@ use parameters::Parameter;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
-use super::access::{Place, heat_around, is_of_stack, signed};
+use super::access::{AccessSite, heat_around, is_of_stack, signed};
 use super::{JsonShare, json_shares, nothing, shares_with};
 use crate::args::OneFunction;
 use crate::names::Names;
@@ -114,7 +114,7 @@ struct Patterns {
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
-    place: Place,
+    place: AccessSite,
     /// Time at the load and at the instruction behind it, which waits for it.
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
@@ -218,7 +218,7 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
                 Some(rounded(sum.min(100.0), 1))
             };
             Row {
-                place: Place::new(view, pc),
+                place: AccessSite::new(view, pc),
                 heat,
                 percent: rounded(percent(heat.cycles, total), 2),
                 cycle_samples: heat.samples,

@@ -13,7 +13,7 @@ use profiledb::ImageKind;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
-use super::access::{Place, heat_around};
+use super::access::{AccessSite, heat_around};
 use super::syscalls::FUTEX;
 use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
@@ -104,11 +104,11 @@ struct Meetings {
 struct Row {
     kind: Kind,
     #[serde(flatten)]
-    place: Place,
+    place: AccessSite,
     /// Who calls the function, most of the time; `null`: not known.
     caller: Option<JsonSite>,
     #[serde(skip)]
-    caller_place: Option<Place>,
+    caller_place: Option<AccessSite>,
     /// At the instruction and the one behind it, or in the kernel's function.
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
@@ -186,9 +186,9 @@ impl Row {
     fn new(view: &View<'_>, kind: Kind, (pc, caller): (usize, Option<usize>), heat: Heat) -> Row {
         Row {
             kind,
-            place: Place::new(view, pc),
+            place: AccessSite::new(view, pc),
             caller: caller.map(|caller| JsonSite::new(view, caller)),
-            caller_place: caller.map(|caller| Place::new(view, caller)),
+            caller_place: caller.map(|caller| AccessSite::new(view, caller)),
             heat,
             percent: rounded(percent(heat.cycles, view.total().cycles), 2),
             cycle_samples: heat.samples,

@@ -27,7 +27,7 @@ const LEAST: f64 = 0.5;
 
 /// What a node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum PathNode {
     /// A function.
     Function(FunctionId),
     /// An instruction that is in no function.
@@ -43,7 +43,7 @@ struct Sum {
     heat: Heat,
     /// Those whose path ends here.
     own: Heat,
-    next: BTreeMap<Place, Sum>,
+    next: BTreeMap<PathNode, Sum>,
 }
 
 /// A node as it is told.
@@ -123,13 +123,13 @@ pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p
 ///
 /// A function that calls itself is told from its outermost frame downwards, and from its innermost
 /// one upwards: so each sample counts once, and recursion shows.
-fn way(view: &View<'_>, row: &StackRow, direction: Direction) -> Option<Vec<Place>> {
+fn way(view: &View<'_>, row: &StackRow, direction: Direction) -> Option<Vec<PathNode>> {
     let pcs: Vec<usize> = view.profile.frames(row).map(|frame| frame.pc).collect();
     let place = |pc: &usize| match view.symbols.function_of(*pc) {
-        Some(function) => Place::Function(function),
-        None => Place::Elsewhere(*pc),
+        Some(function) => PathNode::Function(function),
+        None => PathNode::Elsewhere(*pc),
     };
-    let cut = (!row.end.is_whole()).then_some(Place::Cut(row.end));
+    let cut = (!row.end.is_whole()).then_some(PathNode::Cut(row.end));
     let is_all = view.selected().is_none();
     let wanted = |pc: &usize| view.wants(*pc);
     match direction {
@@ -151,17 +151,17 @@ fn way(view: &View<'_>, row: &StackRow, direction: Direction) -> Option<Vec<Plac
     }
 }
 
-fn nodes(view: &View<'_>, sums: BTreeMap<Place, Sum>, all: f64) -> Vec<Node> {
-    let mut sums: Vec<(Place, Sum)> = sums.into_iter().collect();
+fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, Sum>, all: f64) -> Vec<Node> {
+    let mut sums: Vec<(PathNode, Sum)> = sums.into_iter().collect();
     sums.sort_by(|a, b| {
         let by_heat = b.1.heat.cycles.total_cmp(&a.1.heat.cycles);
         by_heat.then(a.0.cmp(&b.0))
     });
     sums.retain(|(_, sum)| view.is_enough(sum.heat.samples));
-    let node = |(place, sum): (Place, Sum)| {
+    let node = |(place, sum): (PathNode, Sum)| {
         let image_of = |image: usize| view.image_path(image).to_owned();
         let (function, image, cut) = match place {
-            Place::Function(id) => match view.symbols.function(id) {
+            PathNode::Function(id) => match view.symbols.function(id) {
                 Some(function) => (
                     Some(function.name.clone()),
                     Some(image_of(function.image)),
@@ -169,11 +169,11 @@ fn nodes(view: &View<'_>, sums: BTreeMap<Place, Sum>, all: f64) -> Vec<Node> {
                 ),
                 None => (None, None, None),
             },
-            Place::Elsewhere(pc) => {
+            PathNode::Elsewhere(pc) => {
                 let image = view.profile.pcs.get(pc).map(|pc| image_of(pc.image));
                 (Some(view.symbols.name_of(pc)), image, None)
             }
-            Place::Cut(end) => (None, None, Some(end.name())),
+            PathNode::Cut(end) => (None, None, Some(end.name())),
         };
         Node {
             function,

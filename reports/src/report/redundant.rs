@@ -7,7 +7,7 @@ use parameters::Parameter;
 use protocol::Kinds;
 use serde::Serialize;
 
-use super::access::{Place, heat_around, is_of_stack};
+use super::access::{AccessSite, heat_around, is_of_stack};
 use super::nothing;
 use crate::args::OneFunction;
 use crate::names::Names;
@@ -77,7 +77,7 @@ struct Accesses {
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
-    place: Place,
+    place: AccessSite,
     kind: Kind,
     base: Base,
     /// Times that windows came by.
@@ -148,7 +148,7 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
             let share = values.shares.iter().find(|share| share.value == 1)?;
             let heat = heat_around(view, pc);
             Some(Row {
-                place: Place::new(view, pc),
+                place: AccessSite::new(view, pc),
                 kind,
                 base: values.base,
                 reached: values.reached,

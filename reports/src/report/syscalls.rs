@@ -10,7 +10,7 @@ use parameters::Parameter;
 use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
-use super::access::Place;
+use super::access::AccessSite;
 use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::names::Names;
@@ -80,12 +80,12 @@ struct Calls {
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
-    place: Place,
+    place: AccessSite,
     /// Who calls the function; `null`: not known.
     caller: Option<JsonSite>,
     /// The call site as people read it.
     #[serde(skip)]
-    caller_place: Option<Place>,
+    caller_place: Option<AccessSite>,
     /// The one call that was made here; `null` if there were several, or it is not known.
     call: Option<&'static str>,
     #[serde(flatten)]
@@ -209,9 +209,9 @@ fn rows(view: &View<'_>) -> Vec<Row> {
         let has = only.map_or(ARGUMENTS, |(_, has)| has);
         let arguments = (0..has).filter_map(|number| of_place.remove(&number));
         Row {
-            place: Place::new(view, pc),
+            place: AccessSite::new(view, pc),
             caller: caller.map(|caller| JsonSite::new(view, caller)),
-            caller_place: caller.map(|caller| Place::new(view, caller)),
+            caller_place: caller.map(|caller| AccessSite::new(view, caller)),
             call: only.map(|(name, _)| name),
             arguments: arguments.map(|of| Argument(view.told(of))).collect(),
             number: Number(values),

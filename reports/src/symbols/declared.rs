@@ -8,7 +8,7 @@ use super::Symbols;
 use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
-use crate::symbolize::{self, Frame, Place};
+use crate::symbolize::{self, Frame, SourcePlace};
 use crate::variables::{self, Declaration, Returned};
 
 impl Symbols<'_> {
@@ -25,7 +25,7 @@ impl Symbols<'_> {
         &self,
         image: usize,
         addresses: &BTreeSet<u64>,
-        place: dwarf::Place,
+        place: dwarf::ResultRegister,
     ) -> BTreeSet<u64> {
         let read = |file: &Elf| dwarf::without_result(file, addresses, place);
         self.ask_debug_files(image, read, BTreeSet::is_empty)
@@ -68,8 +68,8 @@ impl Symbols<'_> {
     }
 
     /// Source places of addresses of one image, in their order.
-    pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<Place> {
-        let has_line = |place: &Place| place.line.is_some();
+    pub(crate) fn places(&self, image: usize, addresses: &[u64]) -> Vec<SourcePlace> {
+        let has_line = |place: &SourcePlace| place.line.is_some();
         self.source(image, addresses, symbolize::places, has_line)
     }
 

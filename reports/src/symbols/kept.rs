@@ -147,7 +147,7 @@ impl Remembered {
 
 /// Where what is known of an image is kept.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct EntryFile {
     folder: PathBuf,
     build_id: String,
     path: PathBuf,
@@ -155,14 +155,14 @@ pub(super) struct Place {
     begun: SystemTime,
 }
 
-impl Place {
+impl EntryFile {
     /// That of an image; `None`: nothing is kept of it.
-    pub(super) fn of(image: &Image) -> Option<Place> {
+    pub(super) fn of(image: &Image) -> Option<EntryFile> {
         let folder = FOLDER.get()?.as_deref()?;
-        Place::within(folder, image).filter(|_| !debuginfod::is_asked())
+        EntryFile::within(folder, image).filter(|_| !debuginfod::is_asked())
     }
 
-    fn within(folder: &Path, image: &Image) -> Option<Place> {
+    fn within(folder: &Path, image: &Image) -> Option<EntryFile> {
         let digits = image.build_id.as_deref().or(image.content_id())?;
         let is_plain = (8..=128).contains(&digits.len())
             && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -175,7 +175,7 @@ impl Place {
             return None;
         }
         let own = Print::of(&path).filter(|own| own.size >= LEAST_FILE)?;
-        Some(Place {
+        Some(EntryFile {
             folder: folder.to_owned(),
             build_id,
             path,
@@ -287,7 +287,7 @@ impl Place {
 
 impl Entry {
     fn new(
-        place: &Place,
+        place: &EntryFile,
         beside: Vec<(PathBuf, Option<Print>)>,
         soname: Option<String>,
         all: &BTreeMap<u64, Option<Told>>,

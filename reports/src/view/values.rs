@@ -334,8 +334,10 @@ impl Values {
     /// These values of a register as a function's result, if that is what it returns there.
     pub(crate) fn returned(self, returned: &Returned) -> Values {
         let mut values = match (self.result(), returned.kind) {
-            (Some(dwarf::Place::Integer), dwarf::Kind::Integer(bits)) => self.narrowed(bits),
-            (Some(dwarf::Place::Vector), dwarf::Kind::Vector(bits)) => {
+            (Some(dwarf::ResultRegister::Integer), dwarf::Kind::Integer(bits)) => {
+                self.narrowed(bits)
+            }
+            (Some(dwarf::ResultRegister::Vector), dwarf::Kind::Vector(bits)) => {
                 self.as_numbers(bits).unwrap_or(self)
             }
             _ => return self,
@@ -350,10 +352,10 @@ impl Values {
     }
 
     /// Where this is what a function returned, if it is.
-    pub(crate) fn result(&self) -> Option<dwarf::Place> {
+    pub(crate) fn result(&self) -> Option<dwarf::ResultRegister> {
         match self.parameter.parse() {
-            Ok(parameters::Parameter::Ret) => Some(dwarf::Place::Integer),
-            Ok(parameters::Parameter::VectorRet) => Some(dwarf::Place::Vector),
+            Ok(parameters::Parameter::Ret) => Some(dwarf::ResultRegister::Integer),
+            Ok(parameters::Parameter::VectorRet) => Some(dwarf::ResultRegister::Vector),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use super::waiting::{Change, Changes};
-use super::{Hitch, Load, MOST_STEPS, Moment, Next, STANDS, State, Stepped, Visit};
+use super::{Hitch, Load, MOST_STEPS, Moment, Next, STANDS, Stepped, ThreadState, Visit};
 use crate::breakpoints::hit::USER_CODE;
 use crate::breakpoints::{field, untraced};
 use crate::sys;
@@ -208,7 +208,7 @@ fn place(stat: &File) -> Result<(bool, Option<u32>), Hitch> {
 
 impl Traced<'_> {
     /// What the thread has where it stopped first, if it can be stepped there.
-    fn begin(&mut self, handled: u64) -> Result<State, Hitch> {
+    fn begin(&mut self, handled: u64) -> Result<ThreadState, Hitch> {
         let found = trace::user_state(self.tid).map_err(|error| hitch(&error))?;
         let registers = &found.registers;
         if registers.cs != USER_CODE {
@@ -236,11 +236,11 @@ impl Traced<'_> {
         self.state(&found)
     }
 
-    fn state(&self, found: &UserState) -> Result<State, Hitch> {
+    fn state(&self, found: &UserState) -> Result<ThreadState, Hitch> {
         let mut saved = vec![0; SAVED];
         let len = trace::saved(self.tid, &mut saved).map_err(|error| hitch(&error))?;
         saved.truncate(len);
-        Ok(State {
+        Ok(ThreadState {
             registers: found.registers,
             fs_base: found.fs_base,
             gs_base: found.gs_base,
@@ -249,7 +249,7 @@ impl Traced<'_> {
     }
 
     /// All registers of the thread where it stands now.
-    fn now(&self) -> Result<State, End> {
+    fn now(&self) -> Result<ThreadState, End> {
         let stands = |hitch| End::Stands(Some(hitch));
         let found = trace::user_state(self.tid).map_err(|error| stands(hitch(&error)))?;
         self.state(&found).map_err(stands)
@@ -259,7 +259,7 @@ impl Traced<'_> {
     /// visit may go on.
     fn step(
         &mut self,
-        before: &State,
+        before: &ThreadState,
         plan: &mut (dyn FnMut(&Moment<'_>) -> Next + Send),
     ) -> Result<(Stepped, bool), End> {
         let registers = &before.registers;

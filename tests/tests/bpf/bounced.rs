@@ -7,7 +7,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{Missing, as_root, gcc};
 
 use crate::bench::{Bench, Clock, Test, counter, cpu_clock, succeeded};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 use crate::killed::{self, Watched};
 
 /// Pairs a second, at most.
@@ -40,7 +40,7 @@ fn results(bench: &Bench) -> Result<()> {
         let (seen, compared, disagreed) = (count("seen")?, count("compared")?, count("disagreed")?);
         println!("{engine}: {seen} pairs, {compared} compared, {disagreed} disagreed");
         let mut verdict = Verdict::default();
-        checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+        checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
         verdict.settle(engine, LEAST * checks.len() as f64)?;
         if disagreed != 0 {
             bail!("the processor disagrees {disagreed} times");

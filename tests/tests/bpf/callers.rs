@@ -30,9 +30,9 @@ const MAX_CALL: u64 = 9;
 const ATTEMPTS: u32 = 3;
 
 /// An address in an image.
-type Place = (String, u64);
+type CodeIn = (String, u64);
 /// Samples of an image under a caller; `None` if that was not found.
-type Callers = HashMap<(String, Option<Place>), i64>;
+type Callers = HashMap<(String, Option<CodeIn>), i64>;
 
 pub(crate) const AGAINST_PERF: Test = test(
     "callers are those that perf finds",
@@ -211,7 +211,7 @@ fn compare(name: &str, ours: &Callers, theirs: &Callers) -> f64 {
 fn side_by_side(ours: &Callers, theirs: &Callers) -> Vec<(String, i64, i64)> {
     let mut rest = theirs.clone();
     let mut rows = HashMap::new();
-    let mut add = |image: &str, site: Option<&Place>, count: i64, same: i64| {
+    let mut add = |image: &str, site: Option<&CodeIn>, count: i64, same: i64| {
         let name = match site {
             _ if count + same < FEW => format!("{}, few each", file_name(image)),
             Some((path, address)) => format!("{}+{address:#x}", file_name(path)),
@@ -245,7 +245,7 @@ fn file_name(path: &str) -> String {
 }
 
 /// Whether perf's place lies at or just before what a call at the site returns to.
-fn is_return_of(site: Option<&Place>, place: Option<&Place>) -> bool {
+fn is_return_of(site: Option<&CodeIn>, place: Option<&CodeIn>) -> bool {
     match (site, place) {
         (Some((path, site)), Some((of, at))) => {
             path == of && (site + 1..=site + MAX_CALL).contains(at)

@@ -120,7 +120,7 @@ pub(crate) fn printed(text: &str) -> Result<Vec<Check>> {
 
 /// Where the checked instructions are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum CodeIn<'a> {
     /// In the image of this file.
     File(&'a Path),
     /// In memory of no file.
@@ -178,7 +178,7 @@ impl Verdict {
 /// Holds all profiles of the checked instructions to what is true of them.
 pub(crate) fn judge(
     database: &Connection,
-    place: Place<'_>,
+    place: CodeIn<'_>,
     checks: &[Check],
     verdict: &mut Verdict,
 ) -> Result<()> {
@@ -227,15 +227,15 @@ struct Profile {
 }
 
 /// The profiles that a check is about: of registers written and memory loaded, or of returns.
-fn profiles(database: &Connection, place: Place<'_>, check: &Check) -> Result<Vec<Profile>> {
+fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<Vec<Profile>> {
     let mut statement = database.prepare(
         "SELECT hotlist.id, parameter, reached, unknown, p FROM hotlist \
          JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image \
          WHERE address >= ?1 AND address < ?2 AND CASE WHEN ?3 IS NULL THEN kind = 'anon' ELSE path = ?3 END",
     )?;
     let path = match place {
-        Place::File(path) => Some(path.display().to_string()),
-        Place::Anonymous => None,
+        CodeIn::File(path) => Some(path.display().to_string()),
+        CodeIn::Anonymous => None,
     };
     let Range { start, end } = check.addresses;
     let rows = statement.query_map((start.cast_signed(), end.cast_signed(), path), |row| {

@@ -5,7 +5,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::{Bench, Test, cpu_clock, percent, samples, seconds};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes three quarters of what is asked
 /// for.
@@ -21,7 +21,7 @@ fn judged(bench: &Bench, engine: &str, name: &str, known: &[(&str, f64)]) -> Res
     let database = bench.open("mapped.db")?;
     let checks = checks::of_image(&program)?;
     let mut verdict = Verdict::default();
-    checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
     verdict.settle(&format!("{name}, {engine}"), 200.0)?;
     for (check, least) in known {
         let (reached, unknown) = verdict.counts(check);

@@ -5,7 +5,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{Missing, as_root, gcc};
 
 use crate::bench::{Bench, Test, cpu_clock, samples, seconds};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes a quarter of what is asked for.
 const SAMPLES: u32 = 10_000;
@@ -51,7 +51,7 @@ fn order(bench: &Bench) -> Result<()> {
         bench.watch(&program, &[&time, how], "order.db")?;
         let mut verdict = Verdict::default();
         let database = bench.open("order.db")?;
-        checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+        checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
         verdict.settle(&format!("order, {how}"), LEAST)?;
         std::fs::remove_file(bench.path("order.db"))?;
     }
@@ -69,7 +69,7 @@ fn bases(bench: &Bench) -> Result<()> {
     let mut verdict = Verdict::default();
     let checks = checks::of_image(&program)?;
     let database = bench.open("bases.db")?;
-    checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
     verdict.settle("bases", LEAST)?;
     let known = ["thread-local", "control block", "gs, by a system call"];
     for name in known.iter().chain(&["fs, by a system call"]) {
@@ -97,7 +97,7 @@ fn moved_bases(bench: &Bench) -> Result<()> {
     let database = bench.open("moved.db")?;
     for image in [&program, &object] {
         let checks = checks::of_image(image)?;
-        checks::judge(&database, Place::File(image), &checks, &mut verdict)?;
+        checks::judge(&database, CodeIn::File(image), &checks, &mut verdict)?;
     }
     verdict.settle("moved bases", LEAST)?;
     Ok(())

@@ -8,7 +8,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::{Bench, Test, cpu_clock, query, samples, seconds};
-use crate::checks::{self, Check, Place, Verdict};
+use crate::checks::{self, Check, CodeIn, Verdict};
 
 /// Samples of each program in the ordinary run; a long run takes a quarter of what is asked for.
 const SAMPLES: u32 = 10_000;
@@ -19,7 +19,7 @@ fn time() -> Result<String> {
     Ok(seconds(samples(4 * SAMPLES)? / 4))
 }
 
-fn judged(bench: &Bench, title: &str, images: &[(Place<'_>, &[Check])]) -> Result<()> {
+fn judged(bench: &Bench, title: &str, images: &[(CodeIn<'_>, &[Check])]) -> Result<()> {
     let database = bench.open("moving.db")?;
     let mut verdict = Verdict::default();
     for (place, checks) in images {
@@ -65,7 +65,7 @@ fn guarded_by(engine: &str, bench: &Bench) -> Result<()> {
         let program = bench.compile("guarded.c", "guarded", &[option])?;
         bench.watch_with(engine, &program, &[&time], "moving.db")?;
         let checks = checks::of_image(&program)?;
-        judged(bench, name, &[(Place::File(&program), &checks)])?;
+        judged(bench, name, &[(CodeIn::File(&program), &checks)])?;
         fs::remove_file(bench.path("moving.db"))?;
     }
     Ok(())
@@ -76,7 +76,7 @@ fn by_engine(engine: &str, time: &str, bench: &Bench, name: &str, more: &[&str])
     let arguments: Vec<&str> = std::iter::once(time).chain(more.iter().copied()).collect();
     bench.watch_with(engine, &program, &arguments, "moving.db")?;
     let checks = checks::of_image(&program)?;
-    judged(bench, name, &[(Place::File(&program), &checks)])
+    judged(bench, name, &[(CodeIn::File(&program), &checks)])
 }
 
 pub(crate) const FLIP: Test = test(
@@ -206,7 +206,10 @@ fn judged_pair(bench: &Bench, title: &str, one: &Path, two: &Path) -> Result<()>
     judged(
         bench,
         title,
-        &[(Place::File(one), &checks.0), (Place::File(two), &checks.1)],
+        &[
+            (CodeIn::File(one), &checks.0),
+            (CodeIn::File(two), &checks.1),
+        ],
     )
 }
 
@@ -220,5 +223,5 @@ fn jit(bench: &Bench) -> Result<()> {
     let program = bench.compile("jit.c", "jit", &[])?;
     let said = bench.watch(&program, &[&time()?], "moving.db")?;
     let checks = checks::printed(&said)?;
-    judged(bench, "jit", &[(Place::Anonymous, &checks)])
+    judged(bench, "jit", &[(CodeIn::Anonymous, &checks)])
 }

@@ -15,7 +15,7 @@ use vcpi_tests::needs::{as_root, gcc};
 use vcpi_tests::variable;
 
 use crate::bench::{Bench, Test, counter, cpu_clock, succeeded};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 
 /// Threads a second that are stepped, at most.
 const STOPS: u32 = 500;
@@ -93,7 +93,7 @@ fn results(bench: &Bench) -> Result<()> {
         record(bench, &program, arguments, &name)?;
         let database = bench.open(&name)?;
         let mut verdict = Verdict::default();
-        checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+        checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
         verdict.settle(fixture, LEAST * checks.len() as f64)?;
         // Where a thread is stopped is chance: most kinds are met, not all. Nor has every processor
         // the registers of AVX-512.

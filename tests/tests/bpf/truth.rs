@@ -6,7 +6,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::{Bench, Test, counter, percent, samples, seconds};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 
 /// Samples of the ordinary run.
 const SAMPLES: u32 = 40_000;
@@ -28,7 +28,7 @@ fn loads(bench: &Bench) -> Result<()> {
     let database = bench.open("loads.db")?;
     let mut verdict = Verdict::default();
     let checks = checks::of_image(&program)?;
-    checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
     let taken = counter(&database, "run", "samples")?;
     verdict.settle(&format!("loads, {taken} samples"), f64::from(SAMPLES) / 4.0)?;
     if !verdict.unseen.is_empty() {

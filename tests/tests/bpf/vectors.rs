@@ -5,7 +5,7 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::{Bench, Test, counter, cpu_clock, samples, seconds, succeeded};
-use crate::checks::{self, Place, Verdict};
+use crate::checks::{self, CodeIn, Verdict};
 
 /// Samples of the ordinary run, at so many a second: each of which may bring its registers.
 const SAMPLES: u32 = 8_000;
@@ -42,7 +42,7 @@ fn across_windows(bench: &Bench) -> Result<()> {
         succeeded(&output)?;
         let database = bench.open(&name)?;
         let mut verdict = Verdict::default();
-        checks::judge(&database, Place::File(&program), &checks, &mut verdict)?;
+        checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
         let counters = [
             counter(&database, "vectors", "windows")?,
             counter(&database, "vectors", "missing")?,

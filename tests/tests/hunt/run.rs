@@ -177,7 +177,12 @@ fn related_verdict(engine: &str, database: &Path, program: &Path) -> Result<Verd
     let database = Connection::open_with_flags(rows.path(), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let checks = checks::of_image(program)?;
     let mut found = checks::Verdict::default();
-    checks::judge(&database, checks::Place::File(program), &checks, &mut found)?;
+    checks::judge(
+        &database,
+        checks::CodeIn::File(program),
+        &checks,
+        &mut found,
+    )?;
     Ok(Verdict {
         values: found.values,
         reached: found.passed.0,

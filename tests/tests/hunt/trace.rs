@@ -13,7 +13,7 @@ const MAGIC: u64 = 0x0031_746e_7568;
 const HEADER: usize = 64;
 
 /// The state before an instruction.
-struct State {
+struct TracedState {
     pc: u64,
     event: bool,
     gpr: [u64; 16],
@@ -26,7 +26,7 @@ struct State {
 
 /// All states of a process's first calls.
 pub(crate) struct Trace {
-    states: Vec<State>,
+    states: Vec<TracedState>,
     /// For each address the executions of the instruction there: the state before, by number.
     executions: HashMap<u64, Vec<usize>>,
     /// The same of those that were begun, whether or not they were completed.
@@ -122,7 +122,7 @@ impl Trace {
     }
 }
 
-fn state(record: &[u8]) -> State {
+fn state(record: &[u8]) -> TracedState {
     let word = |i: usize| {
         let bytes = record
             .get(8 * i..8 * i + 8)
@@ -132,7 +132,7 @@ fn state(record: &[u8]) -> State {
     let pc = word(0);
     let code = &record[8 * 22..8 * 24];
     let instruction = Decoder::with_ip(64, code, pc, DecoderOptions::NONE).decode();
-    State {
+    TracedState {
         pc,
         event: word(1) != 0,
         gpr: std::array::from_fn(|i| word(2 + i)),
@@ -144,7 +144,7 @@ fn state(record: &[u8]) -> State {
 }
 
 /// The value of a parameter, by the name that the database has for it.
-fn value(before: &State, after: &State, parameter: &str) -> Option<u64> {
+fn value(before: &TracedState, after: &TracedState, parameter: &str) -> Option<u64> {
     let instruction = &before.instruction;
     match parameter {
         "taken" => Some(u64::from(after.pc != instruction.next_ip())),
@@ -167,7 +167,7 @@ fn value(before: &State, after: &State, parameter: &str) -> Option<u64> {
 }
 
 /// `eax`, `xmm3.f64[0]`, `zmm17.u64[7]`.
-fn result(after: &State, parameter: &str) -> Option<u64> {
+fn result(after: &TracedState, parameter: &str) -> Option<u64> {
     let Some((register, lane)) = parameter.split_once('.') else {
         return general(&after.gpr, named(parameter)?);
     };
@@ -184,7 +184,7 @@ fn result(after: &State, parameter: &str) -> Option<u64> {
     }
 }
 
-fn word(state: &State, register: usize, lane: usize) -> Option<u64> {
+fn word(state: &TracedState, register: usize, lane: usize) -> Option<u64> {
     let at = 64 * register + 8 * lane;
     let bytes = state.vectors.get(at..at + 8)?.first_chunk()?;
     Some(u64::from_le_bytes(*bytes))
@@ -213,7 +213,7 @@ fn named(name: &str) -> Option<Register> {
 }
 
 /// The linear address of the explicit memory operand.
-fn address(before: &State, after: &State) -> Option<u64> {
+fn address(before: &TracedState, after: &TracedState) -> Option<u64> {
     let instruction = &before.instruction;
     let operand =
         (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory)?;

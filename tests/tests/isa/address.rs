@@ -9,7 +9,7 @@ use crate::values;
 
 /// What a memory operand may look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum AddressForm {
     /// Any form.
     Plain,
     /// An absolute address alone.
@@ -20,11 +20,16 @@ pub(crate) enum Place {
 
 impl Maker<'_> {
     /// Gives an operand a memory address, and the registers in it the values that lead there.
-    pub(crate) fn memory(&mut self, instruction: &mut Instruction, operand: u32, place: Place) {
+    pub(crate) fn memory(
+        &mut self,
+        instruction: &mut Instruction,
+        operand: u32,
+        place: AddressForm,
+    ) {
         instruction.set_op_kind(operand, OpKind::Memory);
         let linear = self.linear(instruction);
         self.address = Some(linear);
-        let narrow = place == Place::Plain && self.one_in(6);
+        let narrow = place == AddressForm::Plain && self.one_in(6);
         let mut offset = linear;
         if self.one_in(8) {
             // With 32-bit addresses an offset cannot be negative.
@@ -36,12 +41,12 @@ impl Maker<'_> {
             instruction.set_segment_prefix(ignored[self.rng.random_range(0..4)]);
         }
         match place {
-            Place::Offset => {
+            AddressForm::Offset => {
                 instruction.set_memory_displacement64(offset);
                 instruction.set_memory_displ_size(8);
             }
-            Place::Plain => self.plain(instruction, offset, narrow),
-            Place::Lanes(index, bytes) => self.lanes(instruction, offset, index, bytes),
+            AddressForm::Plain => self.plain(instruction, offset, narrow),
+            AddressForm::Lanes(index, bytes) => self.lanes(instruction, offset, index, bytes),
         }
     }
 

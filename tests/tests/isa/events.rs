@@ -4,7 +4,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use interpreter::Parameter;
 
 use crate::generate::Case;
-use crate::native::{DATA, DATA_BYTES, SEGMENT_BASES, Slot, State};
+use crate::native::{DATA, DATA_BYTES, NativeState, SEGMENT_BASES, Slot};
 use crate::registers::general;
 use crate::x87;
 
@@ -78,7 +78,7 @@ fn load(data: &[u8; DATA_BYTES], address: u64, bytes: usize) -> Option<u64> {
 }
 
 /// 64 bits of a vector register.
-fn word(state: &State, register: Register, i: u8) -> Option<u64> {
+fn word(state: &NativeState, register: Register, i: u8) -> Option<u64> {
     let bytes = state.vectors.get(register.number())?;
     let words = bytes.as_chunks().0;
     words
@@ -87,7 +87,7 @@ fn word(state: &State, register: Register, i: u8) -> Option<u64> {
 }
 
 /// The linear address of the explicit memory operand, by the decoder's own rules.
-fn address(case: &Case, before: &State, after: &State) -> Option<u64> {
+fn address(case: &Case, before: &NativeState, after: &NativeState) -> Option<u64> {
     let instruction = case.decoded.instruction();
     let operand =
         (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory)?;
@@ -127,7 +127,7 @@ fn address(case: &Case, before: &State, after: &State) -> Option<u64> {
 }
 
 /// How far a bit string's operand lies beyond its address.
-fn bit_string(instruction: &Instruction, before: &State) -> u64 {
+fn bit_string(instruction: &Instruction, before: &NativeState) -> u64 {
     use Mnemonic as M;
     let moves = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
     if !moves || instruction.op1_kind() != OpKind::Register {

@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::generate::Case;
-use crate::native::{DATA, DATA_BYTES, SEGMENT_BASES, Slot, State};
+use crate::native::{DATA, DATA_BYTES, NativeState, SEGMENT_BASES, Slot};
 use crate::trampoline::Level;
 use crate::x87;
 
@@ -109,7 +109,7 @@ fn run(case: &Case, slot: &Slot, level: Level, hide: Hide, then: Option<&Decoded
 }
 
 /// The registers, as far as they are told.
-fn told(state: &State, rip: u64, level: Level, hide: Hide) -> Registers {
+fn told(state: &NativeState, rip: u64, level: Level, hide: Hide) -> Registers {
     let (count, bytes) = level.vectors();
     let there = u64::MAX >> (64 - bytes);
     let mut registers = Registers::from_sample(state.gpr, rip, state.rflags);

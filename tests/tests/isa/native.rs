@@ -48,7 +48,7 @@ const PATIENCE: u16 = 20_000;
 /// The registers, as the trampoline loads and saves them.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct State {
+pub(crate) struct NativeState {
     /// `zmm0` to `zmm31`, as far as the processor has them.
     pub(crate) vectors: [[u8; 64]; 32],
     /// The registers of x87, as `fxsave` stores them.
@@ -64,8 +64,8 @@ pub(crate) struct State {
 /// An instruction's input and, once it has run, its output.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    pub(crate) before: State,
-    pub(crate) after: State,
+    pub(crate) before: NativeState,
+    pub(crate) after: NativeState,
     pub(crate) data_before: [u8; DATA_BYTES],
     pub(crate) data_after: [u8; DATA_BYTES],
     /// Address of the instruction.

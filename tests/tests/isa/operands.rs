@@ -3,7 +3,7 @@
 use iced_x86::{EncodingKind, Instruction, OpCodeInfo, OpCodeOperandKind, OpKind, Register};
 use rand::RngExt as _;
 
-use crate::address::Place;
+use crate::address::AddressForm;
 use crate::generate::Maker;
 use crate::values;
 
@@ -37,7 +37,7 @@ impl Maker<'_> {
                 | K::k_or_mem
         );
         if or_memory && (instruction.is_broadcast() || self.one_in(2)) {
-            return self.memory(instruction, operand, Place::Plain);
+            return self.memory(instruction, operand, AddressForm::Plain);
         }
         let high = if info.encoding() == EncodingKind::EVEX {
             32
@@ -46,16 +46,16 @@ impl Maker<'_> {
         };
         let register = match kind {
             K::mem | K::mem_mpx | K::mem_mib | K::sibmem => {
-                return self.memory(instruction, operand, Place::Plain);
+                return self.memory(instruction, operand, AddressForm::Plain);
             }
-            K::mem_offs => return self.memory(instruction, operand, Place::Offset),
+            K::mem_offs => return self.memory(instruction, operand, AddressForm::Offset),
             K::mem_vsib32x | K::mem_vsib32y | K::mem_vsib32z => {
                 let index = self.vector_index(kind, high);
-                return self.memory(instruction, operand, Place::Lanes(index, 4));
+                return self.memory(instruction, operand, AddressForm::Lanes(index, 4));
             }
             K::mem_vsib64x | K::mem_vsib64y | K::mem_vsib64z => {
                 let index = self.vector_index(kind, high);
-                return self.memory(instruction, operand, Place::Lanes(index, 8));
+                return self.memory(instruction, operand, AddressForm::Lanes(index, 8));
             }
             K::r8_or_mem | K::r8_reg | K::r8_opcode => self.register(Register::AL, 20),
             K::r16_or_mem | K::r16_reg | K::r16_reg_mem | K::r16_rm | K::r16_opcode => {

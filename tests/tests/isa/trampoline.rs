@@ -7,7 +7,7 @@
 use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 
-use crate::native::State;
+use crate::native::NativeState;
 
 /// Where the trampoline keeps what it needs when no register is free.
 pub(crate) const AREA: u64 = 0x2100_0000;
@@ -103,7 +103,7 @@ pub(crate) fn exit_address() -> u64 {
 /// # Safety
 /// The area is mapped and prepared, both states are valid, and what runs from `entry` on ends in a
 /// stub or an exception.
-pub(crate) unsafe fn enter(before: *const State, entry: u64, after: *mut State) {
+pub(crate) unsafe fn enter(before: *const NativeState, entry: u64, after: *mut NativeState) {
     // SAFETY: as above; what the calling convention wants kept is kept.
     unsafe { isa_enter(before, entry, after) }
 }
@@ -131,7 +131,7 @@ pub(crate) unsafe fn system_call(number: i64, arguments: [u64; 3]) -> i64 {
 }
 
 unsafe extern "C" {
-    fn isa_enter(before: *const State, entry: u64, after: *mut State);
+    fn isa_enter(before: *const NativeState, entry: u64, after: *mut NativeState);
     safe fn isa_exit();
 }
 
@@ -244,12 +244,12 @@ global_asm!(
     "pop rbx",
     "ret",
     ".popsection",
-    vectors = const offset_of!(State, vectors),
-    x87 = const offset_of!(State, x87),
-    gpr = const offset_of!(State, gpr),
-    masks = const offset_of!(State, masks),
-    rflags = const offset_of!(State, rflags),
-    mxcsr = const offset_of!(State, mxcsr),
+    vectors = const offset_of!(NativeState, vectors),
+    x87 = const offset_of!(NativeState, x87),
+    gpr = const offset_of!(NativeState, gpr),
+    masks = const offset_of!(NativeState, masks),
+    rflags = const offset_of!(NativeState, rflags),
+    mxcsr = const offset_of!(NativeState, mxcsr),
     saved = const AREA as usize + offset_of!(Area, gpr),
     flags = const AREA as usize + offset_of!(Area, rflags),
     stack = const AREA as usize + offset_of!(Area, stack),

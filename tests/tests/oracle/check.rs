@@ -7,7 +7,7 @@ use interpreter::{Decoded, Outcome, Registers, StopReason, Support, Traces, Valu
 use nix::libc::user_regs_struct;
 
 use crate::report::{Cause, End, Report};
-use crate::tracee::{Start, State, Step, Tracee};
+use crate::tracee::{Start, Step, Tracee, TraceeState};
 use crate::view::{
     Claims, Hide, Random, Recorder, TraceeCode, TraceeMemory, general, tell_vectors, told,
 };
@@ -191,7 +191,7 @@ impl Watch {
     }
 
     /// Interprets, steps, compares. Returns the registers after the step, or nothing at the end.
-    fn one_step(&mut self, before: &State) -> Result<Option<State>> {
+    fn one_step(&mut self, before: &TraceeState) -> Result<Option<TraceeState>> {
         let singles: Vec<_> = [Hide::Nothing, Hide::Some, Hide::Bytes]
             .into_iter()
             .map(|hide| self.interpret(before, 1, hide))
@@ -230,7 +230,7 @@ impl Watch {
 
     /// Executes one instruction, all repetitions of it. Nothing at the program's end, no state if
     /// it was not an instruction of the program's own.
-    fn step(&mut self, before: &State) -> Result<Option<Option<State>>> {
+    fn step(&mut self, before: &TraceeState) -> Result<Option<Option<TraceeState>>> {
         let decoded = self.decoded.get(&before.general.rip);
         let repeated = decoded.is_some_and(|(_, decoded)| {
             let instruction = decoded.instruction();
@@ -252,7 +252,7 @@ impl Watch {
     }
 
     /// Starts the windows that are due here.
-    fn begin_windows(&mut self, before: &State) {
+    fn begin_windows(&mut self, before: &TraceeState) {
         if self.report.steps.is_multiple_of(self.stride) {
             let (seen, outcome) = self.scene().bare(&before.general);
             let end = self.end_of(before, &seen, &outcome);
@@ -280,7 +280,7 @@ impl Watch {
     }
 
     /// Why a window from the registers of a sample ended, if it did not reach its full length.
-    fn end_of(&mut self, state: &State, seen: &Recorder, outcome: &Outcome) -> Option<End> {
+    fn end_of(&mut self, state: &TraceeState, seen: &Recorder, outcome: &Outcome) -> Option<End> {
         if outcome.stop == StopReason::Complete {
             return None;
         }
@@ -313,7 +313,7 @@ impl Watch {
     }
 
     /// Runs ahead with what the processor holds, or part of it.
-    fn interpret(&mut self, state: &State, instructions: u32, hide: Hide) -> Ahead {
+    fn interpret(&mut self, state: &TraceeState, instructions: u32, hide: Hide) -> Ahead {
         let mut registers = told(state, hide, &mut self.random);
         let carried = self.carried.as_ref();
         tell_vectors(&mut registers, state, carried, hide, &mut self.random);
@@ -328,7 +328,7 @@ impl Watch {
     }
 
     /// Compares the next instruction of a window; says whether there is more to follow.
-    fn follow(&mut self, window: &mut Ahead, before: &State, after: &State) -> bool {
+    fn follow(&mut self, window: &mut Ahead, before: &TraceeState, after: &TraceeState) -> bool {
         let Some(claims) = window.instructions.pop_front() else {
             return false;
         };

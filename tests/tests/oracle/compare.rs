@@ -6,14 +6,19 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use interpreter::{Flag, Flags, Parameter, Registers, Vector, Word};
 
 use crate::check::Watch;
-use crate::tracee::State;
+use crate::tracee::TraceeState;
 use crate::view::{BIAS, Claims, GENERAL, SHOWN, general, value_of, widen};
 
 /// The bits of MXCSR that are no exception flags.
 const MODES: u32 = 0xffc0;
 
 impl Watch {
-    pub(crate) fn compare_events(&mut self, claims: &Claims, before: &State, after: &State) {
+    pub(crate) fn compare_events(
+        &mut self,
+        claims: &Claims,
+        before: &TraceeState,
+        after: &TraceeState,
+    ) {
         let pc = claims.pc;
         let Some((_, decoded)) = self.decoded.get(&pc) else {
             return;
@@ -148,7 +153,7 @@ impl Watch {
     }
 
     /// Reads what the memory operand holds that the next instruction names.
-    pub(crate) fn read_operand(&mut self, before: &State) {
+    pub(crate) fn read_operand(&mut self, before: &TraceeState) {
         self.operand = None;
         let Some((_, decoded)) = self.decoded.get(&before.general.rip) else {
             return;
@@ -185,8 +190,8 @@ impl Watch {
     fn effective_address(
         &self,
         instruction: &iced_x86::Instruction,
-        before: &State,
-        after: &State,
+        before: &TraceeState,
+        after: &TraceeState,
     ) -> Option<u64> {
         use iced_x86::Mnemonic as M;
         let bits = matches!(instruction.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
@@ -222,7 +227,7 @@ impl Watch {
     }
 
     /// Every known byte and flag must agree.
-    pub(crate) fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &State) {
+    pub(crate) fn compare_state(&mut self, pc: u64, claimed: &Registers, after: &TraceeState) {
         self.expect(pc, || "rip".into(), claimed.rip, Some(after.general.rip));
         for ((word, real), register) in claimed
             .gpr
@@ -263,7 +268,7 @@ impl Watch {
     }
 
     /// A call must arrive at the target that was reported for it.
-    pub(crate) fn compare_calls(&mut self, after: &State) {
+    pub(crate) fn compare_calls(&mut self, after: &TraceeState) {
         let mut missed = Vec::new();
         self.pending.retain_mut(|pending| {
             if pending.target == after.general.rip {
@@ -302,7 +307,7 @@ impl Watch {
 }
 
 /// 64 bits of a vector or MMX register, if the processor shows them.
-fn vector_word(state: &State, register: Register, word: u8) -> Option<u64> {
+fn vector_word(state: &TraceeState, register: Register, word: u8) -> Option<u64> {
     if register.is_mm() {
         return state.mmx.get(register.number()).copied();
     }

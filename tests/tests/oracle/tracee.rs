@@ -15,7 +15,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 /// The registers of a stopped process.
-pub(crate) struct State {
+pub(crate) struct TraceeState {
     pub(crate) general: user_regs_struct,
     /// `xmm0` to `xmm15`.
     pub(crate) vectors: [[u8; 16]; 16],
@@ -187,7 +187,7 @@ impl Tracee {
     }
 
     /// All registers that can be had: the upper halves of the vector registers cannot.
-    pub(crate) fn state(&self) -> Result<State> {
+    pub(crate) fn state(&self) -> Result<TraceeState> {
         let floating = ptrace::getregset::<ptrace::regset::NT_PRFPREG>(self.pid)
             .context("PTRACE_GETREGSET")?;
         let mut vectors = [[0; 16]; 16];
@@ -202,7 +202,7 @@ impl Tracee {
         for (place, words) in floating.st_space.chunks_exact(4).enumerate() {
             mmx[(top + place) & 7] = u64::from(words[1]) << 32 | u64::from(words[0]);
         }
-        Ok(State {
+        Ok(TraceeState {
             general: self.registers()?,
             vectors,
             mmx,

@@ -9,7 +9,7 @@ use interpreter::{
 };
 use nix::libc::user_regs_struct;
 
-use crate::tracee::{State, Tracee};
+use crate::tracee::{Tracee, TraceeState};
 
 /// Image addresses differ from process addresses by this, to see that both are kept apart.
 pub(crate) const BIAS: u64 = 0x5550_0000_7000;
@@ -201,7 +201,7 @@ pub(crate) fn value_of(regs: &user_regs_struct, register: Register) -> Option<u6
 }
 
 /// The registers that the interpreter is told.
-pub(crate) fn told(state: &State, hide: Hide, random: &mut Random) -> Registers {
+pub(crate) fn told(state: &TraceeState, hide: Hide, random: &mut Random) -> Registers {
     let regs = &state.general;
     let mut registers = Registers::from_sample(general(regs), regs.rip, regs.eflags);
     registers.fs_base = Some(regs.fs_base);
@@ -244,7 +244,7 @@ pub(crate) fn widen(half: [u8; 16]) -> [u8; 64] {
 /// it knew it itself, and at times the modes.
 pub(crate) fn tell_vectors(
     registers: &mut Registers,
-    state: &State,
+    state: &TraceeState,
     carried: Option<&Registers>,
     hide: Hide,
     random: &mut Random,

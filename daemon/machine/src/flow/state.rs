@@ -42,7 +42,7 @@ impl Symbol {
 }
 
 /// The place of a word: this register's first value, and so much.
-type Place = (u8, i64);
+type StackSlot = (u8, i64);
 
 /// How an instruction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,20 +61,20 @@ pub(super) enum Step {
     /// a tail call.
     Somewhere,
     /// A return, to what this word held at the start.
-    Return(Option<Place>),
+    Return(Option<StackSlot>),
     /// Nowhere.
     End,
 }
 
 /// Registers and stack.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct FlowState {
     registers: [Symbol; 16],
     /// What was stored since the start.
-    stored: Vec<(Place, Symbol)>,
+    stored: Vec<(StackSlot, Symbol)>,
 }
 
-impl State {
+impl FlowState {
     /// That of the start.
     pub(super) fn start() -> Self {
         // The cast is exact: there are sixteen.
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// The slot of the return address, where a return goes by a word of the start.
-    pub(super) fn returns(&self) -> Option<Place> {
+    pub(super) fn returns(&self) -> Option<StackSlot> {
         match self.registers[RSP] {
             Symbol::Sum(register, offset) => match self.load((register, offset)) {
                 // What the word is may have been moved on the way.
@@ -330,7 +330,7 @@ impl State {
         }
     }
 
-    fn load(&self, (register, offset): Place) -> Symbol {
+    fn load(&self, (register, offset): StackSlot) -> Symbol {
         let distance = |of: i64| offset.wrapping_sub(of);
         let mut overlapping = self
             .stored

@@ -3,7 +3,7 @@
 use interpreter::{BaseWriters, CODE_AROUND};
 use rustc_hash::FxHashMap;
 
-use super::{ImageId, Images, State};
+use super::{FileState, ImageId, Images};
 use crate::elf::{Contents, Elf, PAGE};
 use crate::maps::CodeOfFile;
 
@@ -43,10 +43,10 @@ impl Images {
         let id = code.image;
         let through = Some((pid, code.start, code.end));
         if self.elf(id, through).is_none() {
-            let lost = matches!(self.get(id)?.state, State::Unusable);
+            let lost = matches!(self.get(id)?.state, FileState::Unusable);
             return lost.then_some(BaseWriters::ANY);
         }
-        let State::Open(elf) = &self.images.get(id.0 as usize)?.state else {
+        let FileState::Open(elf) = &self.images.get(id.0 as usize)?.state else {
             return None;
         };
         if !is_code(elf, code) {

@@ -2,7 +2,7 @@
 
 use profiledb::ImageKind;
 
-use super::{Identity, Image, ImageId, Images, State};
+use super::{FileState, Identity, Image, ImageId, Images};
 use crate::kernel::{self, hex};
 
 impl Images {
@@ -31,7 +31,7 @@ impl Images {
                 generation,
             } => {
                 let own = match &image.state {
-                    State::Open(elf) => elf.build_id.as_deref().map(hex),
+                    FileState::Open(elf) => elf.build_id.as_deref().map(hex),
                     _ => None,
                 };
                 let inode = format!("{major:x}:{minor:x}:{inode}:{generation:x}");

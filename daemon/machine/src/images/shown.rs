@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use addresses::ImageAddress;
 
-use super::{Identity, ImageId, Images, State};
+use super::{FileState, Identity, ImageId, Images};
 use crate::elf::{self, Contents, Named};
 
 impl Images {
@@ -45,7 +45,7 @@ impl Images {
         }
         let kept = image.kept.as_ref();
         let kept = kept.map(|kept| Ok(Named::Bytes(kept.bytes.clone())));
-        let State::Open(elf) = &image.state else {
+        let FileState::Open(elf) = &image.state else {
             return kept.map(|kept| (kept, true));
         };
         let Contents::File { file, .. } = &elf.contents else {
@@ -73,7 +73,7 @@ impl Images {
             return 0;
         }
         let image = self.get(base);
-        let kept = image.filter(|image| !matches!(image.state, State::Open(_)));
+        let kept = image.filter(|image| !matches!(image.state, FileState::Open(_)));
         match kept.and_then(|image| image.kept.as_ref()) {
             Some(kept) => kept.read(address.0, bytes),
             None => self.read(base, address, bytes),

@@ -4,7 +4,7 @@ use counters::{Counter, CounterKey, Group};
 use interpreter::{
     Access, Code, CodeMemory, Memory, Pieces, Registers, ValueKinds, Verdict, Window, X87,
 };
-use sampler::{RawSample, State, Visit};
+use sampler::{RawSample, ThreadState, Visit};
 
 use super::pairs::Silent;
 use super::{Collector, start};
@@ -222,7 +222,7 @@ impl Collector {
             seen_once: false,
         };
         let mut compared = Compared::default();
-        let states: Vec<&State> = befores(visit).collect();
+        let states: Vec<&ThreadState> = befores(visit).collect();
         // From a state on, as many instructions as can be worked out: the first one by itself, then
         // two, and so on, so that what differs is of the last.
         let mut begin = 0;
@@ -352,7 +352,7 @@ impl Collector {
 }
 
 /// Has a window start from a state, of which everything is known.
-fn set(known: &mut Registers, state: &State, space: &AddressSpace<'_>) {
+fn set(known: &mut Registers, state: &ThreadState, space: &AddressSpace<'_>) {
     start::set(known, &state.registers, space, None);
     if let Some(others) = state.vectors() {
         known.set_vectors(&others.vectors, others.masks, others.mxcsr);
@@ -364,7 +364,7 @@ fn set(known: &mut Registers, state: &State, space: &AddressSpace<'_>) {
 }
 
 /// What the thread has before each step.
-fn befores(visit: &Visit) -> impl Iterator<Item = &State> {
+fn befores(visit: &Visit) -> impl Iterator<Item = &ThreadState> {
     let afters = visit.steps.iter().map(|step| &step.after);
     std::iter::once(&visit.first).chain(afters)
 }

@@ -32,7 +32,7 @@ const READ: usize = 16 << 10;
 
 /// What a connection is at.
 #[derive(Debug)]
-enum State {
+enum ConnectionState {
     /// The request is not complete.
     Asking { decoder: Decoder, greeted: bool },
     /// The answer is not there.
@@ -74,7 +74,7 @@ pub(super) enum Step {
 pub(super) struct Connection {
     stream: UnixStream,
     pub(super) identity: Identity,
-    state: State,
+    state: ConnectionState,
     deadline: Instant,
     /// Tells a worker that nobody waits for the view.
     pub(super) stop: Arc<AtomicBool>,
@@ -101,7 +101,7 @@ impl Connection {
         Ok(Connection {
             stream,
             identity,
-            state: State::Asking {
+            state: ConnectionState::Asking {
                 decoder: Decoder::new(MAX_REQUEST),
                 greeted: false,
             },
@@ -119,21 +119,21 @@ impl Connection {
     /// What to wait for: bytes from the reader, room for bytes to it, or only its end.
     pub(super) fn wants(&self) -> (bool, bool) {
         match self.state {
-            State::Asking { .. } => (true, false),
-            State::Waiting => (false, false),
-            State::Answering { .. } => (false, true),
+            ConnectionState::Asking { .. } => (true, false),
+            ConnectionState::Waiting => (false, false),
+            ConnectionState::Answering { .. } => (false, true),
         }
     }
 
     /// Whether it has not asked for anything yet.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Asking { .. })
+        matches!(self.state, ConnectionState::Asking { .. })
     }
 
     /// When something has to have happened.
     pub(super) fn deadline(&self) -> Instant {
         match &self.state {
-            State::Answering { end, .. } => self.deadline.min(*end),
+            ConnectionState::Answering { end, .. } => self.deadline.min(*end),
             _ => self.deadline,
         }
     }
@@ -141,21 +141,21 @@ impl Connection {
     /// The time is over.
     pub(super) fn expire(&self) -> Step {
         match self.state {
-            State::Asking { .. } => Step::Refuse(
+            ConnectionState::Asking { .. } => Step::Refuse(
                 Refusal::TooSlow,
                 "the request did not come in time".to_owned(),
             ),
-            State::Waiting => Step::Refuse(
+            ConnectionState::Waiting => Step::Refuse(
                 Refusal::Busy,
                 "the service had too much to do; ask again later".to_owned(),
             ),
-            State::Answering { .. } => Step::Gone,
+            ConnectionState::Answering { .. } => Step::Gone,
         }
     }
 
     /// Reads what has come of the request.
     pub(super) fn read(&mut self, now: Instant) -> Step {
-        let State::Asking { decoder, greeted } = &mut self.state else {
+        let ConnectionState::Asking { decoder, greeted } = &mut self.state else {
             return Step::On;
         };
         let mut buffer = [0; READ];
@@ -189,7 +189,7 @@ impl Connection {
                 malformed("more than one request on a connection".to_owned())
             }
             Ok(Some(request)) => {
-                self.state = State::Waiting;
+                self.state = ConnectionState::Waiting;
                 self.deadline = now + TURN_TIME;
                 Step::Asked(request)
             }
@@ -235,7 +235,7 @@ impl Connection {
 
     fn answer(&mut self, frame: Vec<u8>, view: Option<Rest>, bytes: u64, now: Instant) {
         let seconds = Duration::from_secs(bytes / BYTES_PER_SECOND);
-        self.state = State::Answering {
+        self.state = ConnectionState::Answering {
             frame,
             sent: 0,
             view,
@@ -246,7 +246,7 @@ impl Connection {
 
     /// Sends what the reader takes, one frame at most: the others want something, too.
     pub(super) fn write(&mut self, now: Instant) -> Step {
-        let State::Answering {
+        let ConnectionState::Answering {
             frame, sent, view, ..
         } = &mut self.state
         else {

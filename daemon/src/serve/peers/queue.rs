@@ -47,7 +47,7 @@ struct Line {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Lines {
     lines: HashMap<u32, Line>,
     /// Whose turn it is: everybody with jobs, once.
     turns: VecDeque<u32>,
@@ -65,7 +65,7 @@ const REMEMBERED: usize = 1024;
 /// Jobs of all users.
 #[derive(Debug)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<Lines>,
     changed: Condvar,
     /// Bytes of views that one user may have at a time.
     most: u64,
@@ -117,7 +117,7 @@ impl Line {
     }
 }
 
-impl State {
+impl Lines {
     /// Forgets a user who has nothing here.
     fn tidy(&mut self, uid: u32, now: Instant) {
         let idle = |line: &Line| {
@@ -172,13 +172,13 @@ impl State {
 impl Queue {
     pub(super) fn new(settings: &Settings) -> Queue {
         Queue {
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Lines::default()),
             changed: Condvar::new(),
             most: settings.view_bytes,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
         // Nothing in here panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use iced_x86::{
 };
 use instructions::is_same_register;
 
-use super::machine::{Computed, State, bits_of, mask, sign_extended, width};
+use super::machine::{Computed, KnownState, bits_of, mask, sign_extended, width};
 use crate::code::direct_target;
 use crate::listing::Line;
 
@@ -176,8 +176,8 @@ impl Code {
     }
 
     fn verdicts(&self, known: &[Known], value: u64) -> Option<Vec<Verdict>> {
-        let mut states: Vec<Option<State>> = vec![None; self.instructions.len()];
-        let mut first = State::default();
+        let mut states: Vec<Option<KnownState>> = vec![None; self.instructions.len()];
+        let mut first = KnownState::default();
         let mut inside = BTreeMap::new();
         for &one in known {
             match (one, one.address()) {
@@ -219,7 +219,7 @@ impl Code {
                 }
             }
         }
-        let verdict = |(one, state): (&Instruction, Option<State>)| match state {
+        let verdict = |(one, state): (&Instruction, Option<KnownState>)| match state {
             None => Verdict::Unreached,
             Some(mut state) => step.run(one, &mut state).0,
         };
@@ -281,7 +281,7 @@ struct Step {
 
 impl Step {
     /// Runs an instruction: what becomes of it, and a branch's direction.
-    fn run(&mut self, one: &Instruction, state: &mut State) -> (Verdict, Option<bool>) {
+    fn run(&mut self, one: &Instruction, state: &mut KnownState) -> (Verdict, Option<bool>) {
         let done = self.compute(one, state);
         match self.known.get(&one.ip()) {
             Some(Known::After(_, register)) => state.write(*register, Some(self.value)),
@@ -294,7 +294,7 @@ impl Step {
         done
     }
 
-    fn operand(&self, one: &Instruction, operand: u32, state: &State) -> Option<u64> {
+    fn operand(&self, one: &Instruction, operand: u32, state: &KnownState) -> Option<u64> {
         if operand >= one.op_count() {
             return None;
         }
@@ -308,7 +308,7 @@ impl Step {
         }
     }
 
-    fn compute(&mut self, one: &Instruction, state: &mut State) -> (Verdict, Option<bool>) {
+    fn compute(&mut self, one: &Instruction, state: &mut KnownState) -> (Verdict, Option<bool>) {
         use Mnemonic as M;
         let folds = |is_known: bool| match is_known {
             true => Verdict::Constant,
@@ -407,13 +407,13 @@ impl Step {
         }
     }
 
-    fn two(&self, one: &Instruction, state: &State, bits: u32) -> Computed {
+    fn two(&self, one: &Instruction, state: &KnownState, bits: u32) -> Computed {
         let operands = [0, 1].map(|of| self.operand(one, of, state));
         let is_same = is_same_register(one, 0, 1);
         Computed::of_two(one.mnemonic(), operands, bits, is_same)
     }
 
-    fn one(&self, one: &Instruction, state: &State, bits: u32) -> Computed {
+    fn one(&self, one: &Instruction, state: &KnownState, bits: u32) -> Computed {
         let value = self.operand(one, 0, state);
         let (mnemonic, operands) = match one.mnemonic() {
             Mnemonic::Inc => (Mnemonic::Add, [value, Some(1)]),
@@ -425,7 +425,7 @@ impl Step {
     }
 
     /// A division: by a number, by chance of one, or neither.
-    fn divide(&mut self, one: &Instruction, state: &mut State) -> Verdict {
+    fn divide(&mut self, one: &Instruction, state: &mut KnownState) -> Verdict {
         let divisor = self.operand(one, 0, state);
         self.forget(one, state);
         match divisor {
@@ -442,7 +442,7 @@ impl Step {
     }
 
     /// Forgets all that an instruction writes.
-    fn forget(&mut self, one: &Instruction, state: &mut State) {
+    fn forget(&mut self, one: &Instruction, state: &mut KnownState) {
         for used in self.factory.info(one).used_registers() {
             if Step::is_write(used.access()) {
                 state.write(used.register().full_register(), None);
@@ -455,7 +455,7 @@ impl Step {
 }
 
 /// Extensions of rax, in itself or into rdx.
-fn extend(one: &Instruction, state: &mut State) -> Verdict {
+fn extend(one: &Instruction, state: &mut KnownState) -> Verdict {
     let (from, to, bits) = match one.mnemonic() {
         Mnemonic::Cdqe => (Register::EAX, Register::RAX, 32),
         Mnemonic::Cwde => (Register::AX, Register::EAX, 16),

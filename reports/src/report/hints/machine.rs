@@ -9,7 +9,7 @@ struct Part {
     bits: u32,
 }
 
-/// Flags by their place in [`State::flags`].
+/// Flags by their place in [`KnownState::flags`].
 #[derive(Debug, Clone, Copy)]
 enum Flag {
     Carry,
@@ -23,7 +23,7 @@ const FLAGS: usize = 5;
 
 /// What is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct State {
+pub(super) struct KnownState {
     registers: [Part; 16],
     flags: [Option<bool>; FLAGS],
 }
@@ -77,9 +77,9 @@ pub(super) struct Computed {
     overflow: Option<bool>,
 }
 
-impl State {
+impl KnownState {
     /// What both of two ways to a place know. Whether that is less than `self` knew.
-    pub(super) fn meet(&mut self, other: &State) -> bool {
+    pub(super) fn meet(&mut self, other: &KnownState) -> bool {
         let mut changed = false;
         for (own, other) in self.registers.iter_mut().zip(other.registers) {
             let bits = own.bits.min(other.bits);

@@ -54,8 +54,8 @@ impl Signatures {
             |pcs: &BTreeSet<usize>, place| view.without_result(pcs.iter().copied(), place);
         Signatures {
             callees: Callees::new(view, &entries),
-            no_integer: without(&integer, dwarf::Place::Integer),
-            no_vector: without(&vector, dwarf::Place::Vector),
+            no_integer: without(&integer, dwarf::ResultRegister::Integer),
+            no_vector: without(&vector, dwarf::ResultRegister::Vector),
             returned: view.results(integer.union(&vector).copied()),
         }
     }
@@ -86,8 +86,8 @@ pub(super) fn profiles_with(
     }
     for mut values in all {
         let without = match values.result() {
-            Some(dwarf::Place::Integer) => no_integer.contains(&values.pc),
-            Some(dwarf::Place::Vector) => no_vector.contains(&values.pc),
+            Some(dwarf::ResultRegister::Integer) => no_integer.contains(&values.pc),
+            Some(dwarf::ResultRegister::Vector) => no_vector.contains(&values.pc),
             None => false,
         };
         if without {

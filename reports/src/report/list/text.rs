@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::query::Model;
 use crate::render::{Align, Table, clean, count, counted, cycles, percent, whole};
 use crate::report::{shares_between, threshold_text};
-use crate::symbolize::Place;
+use crate::symbolize::SourcePlace;
 use crate::view::as_float;
 
 /// As many instructions in a row, none of which was sampled or reached, are listed in text.
@@ -109,7 +109,7 @@ impl Listing {
         for line in self.lines.iter().filter(|_| options.source) {
             *times.entry(&line.place).or_default() += line.heat.cycles;
         }
-        let mut last = &Place::default();
+        let mut last = &SourcePlace::default();
         let runs = self.lines.chunk_by(|a, b| a.is_quiet() && b.is_quiet());
         for run in runs {
             let is_quiet = run.len() > QUIET && run.iter().all(Line::is_quiet);
@@ -142,7 +142,7 @@ impl Listing {
     }
 
     /// How much of the function's time all instructions of a place in the source have.
-    fn time_at(&self, place: &Place, times: &Times<'_>) -> String {
+    fn time_at(&self, place: &SourcePlace, times: &Times<'_>) -> String {
         let cycles = times.get(place).copied().unwrap_or_default();
         let share = percent(cycles, self.cycles);
         format!("{share:5.1}% {:BAR$}  ", bar(share))
@@ -177,7 +177,7 @@ impl Listing {
 }
 
 /// The cycles of each place in the source.
-type Times<'l> = BTreeMap<&'l Place, f64>;
+type Times<'l> = BTreeMap<&'l SourcePlace, f64>;
 
 /// The longest bar.
 const BAR: usize = 10;

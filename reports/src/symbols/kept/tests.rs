@@ -59,14 +59,14 @@ impl Kept {
     }
 
     /// As if the program were older.
-    fn older(&self) -> Place {
+    fn older(&self) -> EntryFile {
         let mut place = self.place();
         place.begun += 2 * SETTLED;
         place
     }
 
-    fn place(&self) -> Place {
-        Place::within(&self.kept(), &self.image).expect("a place")
+    fn place(&self) -> EntryFile {
+        EntryFile::within(&self.kept(), &self.image).expect("a place")
     }
 
     fn kept(&self) -> PathBuf {
@@ -107,7 +107,7 @@ fn content_ids_are_ids() {
     let mut kept = Kept::new();
     let by_build = kept.entry();
     let digits = kept.image.build_id.take().expect("a build id");
-    assert!(Place::within(&kept.kept(), &kept.image).is_none());
+    assert!(EntryFile::within(&kept.kept(), &kept.image).is_none());
     kept.image.identity = format!("content:{digits}");
     assert!(!kept.knows());
     assert_ne!(kept.entry(), by_build);
