@@ -108,8 +108,8 @@ fn correction(instruction: &Instruction) -> Option<Store> {
     found.map(|(_, store)| *store)
 }
 
-/// The register that an instruction whose store is a [`StoresTo::Pointer`] goes by, the segment that
-/// its address counts from, and what the address must be a multiple of.
+/// The register that an instruction whose store is a [`StoresTo::Pointer`] goes by, the segment
+/// that its address counts from, and what the address must be a multiple of.
 pub(crate) fn pointer(instruction: &Instruction) -> Option<(Register, Register, u16)> {
     let Some(Store::At {
         pointer, aligned, ..
