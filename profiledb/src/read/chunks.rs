@@ -34,8 +34,10 @@ pub(super) struct Chunk {
     ranges: Option<Arc<[(u64, u64)]>>,
     /// Lists of parameters that are not asked for are left out.
     pub(super) narrowed: bool,
-    /// How far its interrupts are told apart; `None`: some processes are asked for, not all.
-    pub(super) apart: Option<Apart>,
+    /// How far its interrupts are told apart.
+    pub(super) apart: Apart,
+    /// All processes are asked for.
+    pub(super) of_all_processes: bool,
 }
 
 /// A parameter of a file.
@@ -267,7 +269,8 @@ impl File<'_> {
             // Of others the code of all rows tells whether a file is what was profiled.
             narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
             ranges: referred.ranges(image),
-            apart: self.filter.pids.is_empty().then_some(self.filter.apart),
+            apart: self.filter.apart,
+            of_all_processes: self.filter.pids.is_empty(),
         };
         let data = data.to_vec();
         Ok(Some(Packed { chunk, kind, data }))

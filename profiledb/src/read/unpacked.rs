@@ -87,16 +87,11 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
 /// instruction of a library once for each process that ran it.
 fn added_up(chunk: &Chunk, mut rows: Vec<CyclesOf>) -> Interrupts {
     let unpacked = rows.len();
-    let mut processes: Vec<i64> = Vec::new();
-    for row in &rows {
-        if processes.last() != Some(&row.process) {
-            processes.push(row.process);
-        }
-    }
-    processes.sort_unstable();
+    // A chunk has the rows of one process behind each other.
+    let mut processes: Vec<i64> = rows.iter().map(|row| row.process).collect();
     processes.dedup();
     let mut elsewhere = (0_u64, 0_u64);
-    if let Some(apart) = chunk.apart {
+    if chunk.of_all_processes {
         rows.retain(|row| {
             let is_wanted = chunk.wants(row.address);
             if !is_wanted {
@@ -105,7 +100,7 @@ fn added_up(chunk: &Chunk, mut rows: Vec<CyclesOf>) -> Interrupts {
             }
             is_wanted
         });
-        match apart {
+        match chunk.apart {
             Apart::Rows => {}
             Apart::Calls => join(&mut rows, |row| (row.address, row.caller)),
             Apart::Instructions => join(&mut rows, |row| row.address),
@@ -140,8 +135,8 @@ fn lists(
     data: &[u8],
     parameters: &HashMap<i64, Parameter>,
 ) -> Result<Rows, Bad> {
-    // All processes are asked for, so it need not be known whose the lists are.
-    if chunk.narrowed && chunk.apart.is_some() {
+    // Else it would have to be known whose the lists are.
+    if chunk.narrowed && chunk.of_all_processes {
         let is_left_out = |id: &i64| parameters.get(id).is_some_and(|known| !known.wanted);
         let of = parameters_of(data)?;
         if !of.is_empty() && of.iter().all(is_left_out) {
