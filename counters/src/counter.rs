@@ -183,6 +183,10 @@ counters! {
     PairsSeenLater, Pairs, "seen_later", Times, "of these, not at the first attempt";
     PairsWithoutMemory, Pairs, "without_memory", Times,
         "of these, loaded from memory that was not read at the entry";
+    PairsWithVectors, Pairs, "with_vectors", Times,
+        "pairs of blocks with vector registers, x87 among them, that were brought at both ends";
+    PairsWithoutVectors, Pairs, "without_vectors", Times,
+        "the same, that were not brought at both ends";
     PairsGivenUp, Pairs, "given_up", Times,
         "blocks without a pair: what became of each attempt is counted beside this";
     PairsKeptBack, Pairs, "kept_back", Times,
@@ -250,6 +254,10 @@ counters! {
     EnteredCalls, Entries, "calls", Calls, "calls that bursts saw";
     EnteredWithoutSite, Entries, "without_site", Calls,
         "calls of which it is not known from where they came";
+    EnteredWithVectors, Entries, "with_vectors", Calls,
+        "of the calls, those whose vector registers were brought";
+    EnteredWithoutVectors, Entries, "without_vectors", Calls,
+        "of the calls, those whose vector registers were to be brought, and were not";
 
     Connections, Peer, "connections", Times, "connections accepted";
     Views, Peer, "views", Times, "views sent whole";

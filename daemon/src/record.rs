@@ -142,7 +142,9 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         collector.tell(handler);
     }
     if running.setup().vectors {
-        collector.expect_vectors();
+        if args.vectors != VectorsArg::Off {
+            collector.expect_vectors();
+        }
     } else if let Some(why) = &running.setup().no_vectors
         && !args.quiet
     {
@@ -161,7 +163,7 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
     } else if args.bounce != BounceArg::Off && !args.quiet {
         eprintln!("vcpid: no bounces: a raw recording cannot hold what they show");
     }
-    if let Some(entries) = wanted.start_entries().context("cannot watch entries")? {
+    if let Some(entries) = wanted.start_entries(&running).context("cannot watch entries")? {
         sleep = choices::PAIRED_SLEEP;
         collector.watch_entries(entries);
     } else if args.entries != watched::EntriesArg::Off && !args.quiet {

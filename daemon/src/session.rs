@@ -203,7 +203,7 @@ impl Session {
                 self.run_waiting(driver)?;
                 self.collector.bounce_back(false);
                 self.collector.take_steps(false);
-                self.collector.take_entries();
+                self.collector.take_entries(false);
                 let met = self.collector.met();
                 let learned = met - std::mem::replace(&mut self.met, met);
                 let handed = std::mem::take(&mut self.handed);
@@ -238,7 +238,7 @@ impl Session {
         self.run_waiting(driver)?;
         self.collector.bounce_back(true);
         self.collector.take_steps(true);
-        self.collector.take_entries();
+        self.collector.take_entries(true);
         Ok(())
     }
 

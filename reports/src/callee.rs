@@ -146,7 +146,8 @@ fn vectors(
     walker: &mut Walker<'_, Symbols>,
 ) -> BTreeMap<usize, u8> {
     let is_vector = |parameter: &str| {
-        let parameter = parameter.parse();
+        let at_entry = parameter.strip_prefix(profiledb::AT_ENTRY);
+        let parameter = at_entry.unwrap_or(parameter).parse();
         matches!(parameter, Ok(parameters::Parameter::VectorArg(_)))
     };
     let rows = view.profile.hotlists.iter();

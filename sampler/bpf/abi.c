@@ -21,6 +21,7 @@ struct shared {
 	struct settings settings;
 	struct record record;
 	struct stack_copy stack_copy;
+	struct trapped trapped;
 	struct waker waker;
 	struct cycles_key cycles_key;
 	struct cycles_value cycles_value;

@@ -9,7 +9,7 @@
  * Where that is full, the sample is added to a table of cycles, so that only its values are lost.
  *
  * A breakpoint at the entry of a block (breakpoints.rs) runs it, too: its record is made like that
- * of a sample, and is none.
+ * of a sample, and is none. Where the block ends `on_exit_of_block` runs.
  *
  * Three programs beside it follow the processes that are sampled: a child of one is one, too; a
  * process that waits for its program becomes one with exec; what has ended is forgotten.
@@ -28,8 +28,8 @@
 #include "maps.h"
 #include "sample.h"
 #include "timer.h"
+#include "trapped.h"
 #include "vectors.h"
-#include "signals.h"
 
 SEC("perf_event")
 int on_overflow(struct interrupt *interrupt)
@@ -42,7 +42,7 @@ int on_overflow(struct interrupt *interrupt)
 	int goes_on = interrupt->period == BREAKPOINT_PERIOD;
 
 	if (goes_on)
-		forget_signals();
+		enter_block();
 	if (!work) {
 		count(COUNT_NO_SCRATCH);
 		return goes_on;

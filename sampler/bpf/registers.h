@@ -41,8 +41,9 @@ struct interrupt {
 #define SELECTOR_PRIVILEGE 3
 #define SELECTOR_USER_32 0x23
 
-/* A bit of RFLAGS. */
+/* Bits of RFLAGS. */
 #define INTERRUPTS_ON 0x200
+#define RESUMES 0x10000
 
 /* To the order of a record. */
 #define COPY_REGISTERS(to, from)            \

@@ -44,9 +44,16 @@ enum shared_limits {
 	ROW_OF_START_BIT = 63,
 	/* A bit of a frame that is turned over if the frame pointer led to it. */
 	GUESSED_FRAME_BIT = 63,
-	/* The periods of breakpoints, and of copies of stacks, which no clock has. */
+	/* The periods of breakpoints, of copies of stacks, and of what is in vector registers at the
+	 * entry of a function, which no clock has. */
 	BREAKPOINT_PERIOD = 1,
 	STACK_COPY_PERIOD = 2,
+	ENTRY_PERIOD = 3,
+	/* The period of a second record from an end of a block has this bit, the number of the attempt
+	 * from bit 1 on, and bit 0 at the exit. */
+	STOP_BIT = 63,
+	/* Vector registers in which arguments are passed. */
+	VECTOR_ARGUMENTS = 8,
 };
 
 struct process_key {
@@ -429,7 +436,9 @@ enum record_bits {
 	 * will bring them. */
 	RECORD_VECTORS_COMPLETE = 16384,
 	RECORD_VECTORS_AWAITED = 32768,
-	/* It is the second record, its period being the time of the first. */
+	/* It is the second record, its period being the time of the first, or that of an entry of a
+	 * function, or saying which end of which block it is of. Of an entry it has the lower words of
+	 * vector arguments only. */
 	RECORD_SECOND = RECORD_VECTORS_COMPLETE | RECORD_VECTORS_AWAITED,
 };
 
@@ -481,11 +490,23 @@ struct record {
 	u32 copied;
 };
 
+/* A thread that has breakpoints. */
+struct trapped {
+	/* Signals that were delivered to it since the entry. */
+	u64 signals;
+	/* What the reader knows this attempt at a pair by. */
+	u32 attempt;
+	/* Its vector registers are to be brought at both ends. */
+	u32 wants_vectors;
+	/* It has come by the entry, and by the exit behind that. */
+	u32 entered, left;
+};
+
 /* A thread that brings vector registers, of each CPU. */
 struct waker {
 	/* The thread; 0: there is none. */
 	u32 tid;
-	/* Of 2^32 samples of user code so many less one are chosen. */
+	/* Of 2^32 samples of user code so many less one are chosen; 0: none is. */
 	u32 share;
 	/* Nanoseconds from one wake to the next, at least. */
 	u64 pause;

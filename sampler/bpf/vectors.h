@@ -14,6 +14,8 @@
  *     second record brings them, and is made as the first one was: its way is followed anew, now
  *     with the vectors, and memory is read anew, which is what the thread's next loads will see.
  *
+ * Breakpoints (breakpoints.rs) bring vector registers in the same way.
+ *
  * What is refused is counted by its reason, and the first record is all that there is. A mark is of
  * one CPU: of a thread that goes on elsewhere no second record comes, and one that comes back has
  * been switched since.
@@ -107,22 +109,61 @@ struct vector_states_map {
 	__type(value, struct vector_state);
 } vector_states SEC(".maps");
 
-/* Has the vector registers of the sample that is being made brought behind it, if the coin says so.
- * Those of which nothing lacks need no second record. */
-static __attribute__((noinline)) int ask_for_vectors(struct work *work, struct task_struct *task)
+/* Wakes the waker: the vector registers of the thread are to be brought, of what has the registers
+ * work->registers. The second record will have this time as its period. 0 if it was woken. */
+static __attribute__((noinline)) int wake(struct work *work, struct task_struct *task, u64 time)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct awaited *awaited = bpf_map_lookup_elem(&awaiting, &cpu);
+	void *ring = bpf_map_lookup_elem(&wakes, &cpu);
+	u64 nothing = 0;
+	u32 index;
+
+	if (!awaited || !ring)
+		return -1;
+	if (awaited->state == AWAITED_SWITCH)
+		count(COUNT_VECTORS_NO_SWITCH);
+	else if (awaited->state == AWAITED_RETURN)
+		count(COUNT_VECTORS_NO_RETURN);
+	awaited->state = AWAITED_NOTHING;
+	awaited->time = time;
+	awaited->task = (u64)task;
+	awaited->tid = work->record.tid;
+	for (index = 0; index < REGISTER_WORDS; index++)
+		awaited->registers[index] = work->registers[index];
+	awaited->registers[REGISTER_FLAGS] &= ~(u64)RESUMES;
+	if (bpf_ringbuf_output(ring, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP)) {
+		count(COUNT_VECTORS_NOT_WOKEN);
+		return -1;
+	}
+	awaited->state = AWAITED_SWITCH;
+	count(COUNT_VECTORS_AWAITED);
+	return 0;
+}
+
+/* The period of the second record from an end of a block. */
+static inline u64 name_stop(const struct trapped *thread, u64 is_exit)
+{
+	return 1ULL << STOP_BIT | (u64)thread->attempt << 1 | is_exit;
+}
+
+/* The CPU's waker, if it has one. */
+static inline struct waker *find_waker(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct waker *waker = bpf_map_lookup_elem(&wakers, &cpu);
+
+	return waker && waker->tid ? waker : 0;
+}
+
+/* Whether it is this sample's turn to bring vectors, and it lacks any. */
+static inline int is_chosen(struct work *work, struct waker *waker)
 {
 	struct record *record = &work->record;
 	u32 cpu = bpf_get_smp_processor_id();
-	struct waker *waker = bpf_map_lookup_elem(&wakers, &cpu);
 	struct awaited *awaited;
-	u64 nothing = 0;
-	void *ring;
-	u32 index;
 
-	if (record->period == BREAKPOINT_PERIOD)
-		return 0;
-	if (!waker || !waker->tid || record->outcome != OUTCOME_FOLLOWED || work->kernel ||
-	    bpf_get_prandom_u32() > waker->share)
+	if (!waker->share || bpf_get_prandom_u32() > waker->share)
 		return 0;
 	if (!work->way.lacks) {
 		record->flags |= RECORD_VECTORS_COMPLETE;
@@ -130,32 +171,71 @@ static __attribute__((noinline)) int ask_for_vectors(struct work *work, struct t
 		return 0;
 	}
 	awaited = bpf_map_lookup_elem(&awaiting, &cpu);
-	ring = bpf_map_lookup_elem(&wakes, &cpu);
-	if (!awaited || !ring)
+	if (!awaited)
 		return 0;
 	if (record->time < awaited->next) {
 		count(COUNT_VECTORS_TOO_OFTEN);
 		return 0;
 	}
-	if (awaited->state == AWAITED_SWITCH)
-		count(COUNT_VECTORS_NO_SWITCH);
-	else if (awaited->state == AWAITED_RETURN)
-		count(COUNT_VECTORS_NO_RETURN);
-	awaited->state = AWAITED_NOTHING;
 	awaited->next = record->time + waker->pause;
-	awaited->time = record->time;
-	awaited->task = (u64)task;
-	awaited->tid = record->tid;
-	for (index = 0; index < REGISTER_WORDS; index++)
-		awaited->registers[index] = work->registers[index];
-	if (bpf_ringbuf_output(ring, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP)) {
-		count(COUNT_VECTORS_NOT_WOKEN);
+	return 1;
+}
+
+/* Has the vector registers of the sample that is being made brought behind it, if the coin says so:
+ * those of which nothing lacks need no second record. Of a breakpoint they are brought if whoever
+ * set it wants them. */
+static __attribute__((noinline)) int ask_for_vectors(struct work *work, struct task_struct *task)
+{
+	struct record *record = &work->record;
+	struct waker *waker = find_waker();
+	struct trapped *thread;
+
+	if (!waker || record->outcome != OUTCOME_FOLLOWED || work->kernel)
+		return 0;
+	if (record->period == BREAKPOINT_PERIOD) {
+		thread = find_trapped();
+		if (thread && thread->wants_vectors)
+			wake(work, task, name_stop(thread, 0));
 		return 0;
 	}
-	awaited->state = AWAITED_SWITCH;
-	record->flags |= RECORD_VECTORS_AWAITED;
-	count(COUNT_VECTORS_AWAITED);
+	if (is_chosen(work, waker) && !wake(work, task, record->time))
+		record->flags |= RECORD_VECTORS_AWAITED;
 	return 0;
+}
+
+/* Asks for the vector registers of a thread that a breakpoint has stopped. What is in the general
+ * registers the event says. */
+static inline void ask_at_breakpoint(struct interrupt *interrupt, u64 period)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 zero = 0;
+	struct work *work = bpf_map_lookup_elem(&works, &zero);
+
+	if (!work || !find_waker() || !is_wanted(work, task))
+		return;
+	COPY_REGISTERS(work->registers, interrupt->registers);
+	wake(work, task, period);
+}
+
+/* A breakpoint where a block ends. */
+SEC("perf_event")
+int on_exit_of_block(struct interrupt *interrupt)
+{
+	struct trapped *thread = find_trapped();
+
+	if (!thread || !thread->entered || thread->left || !thread->wants_vectors)
+		return 1;
+	thread->left = 1;
+	ask_at_breakpoint(interrupt, name_stop(thread, 1));
+	return 1;
+}
+
+/* A breakpoint at the entry of a function. */
+SEC("perf_event")
+int on_entry_of_function(struct interrupt *interrupt)
+{
+	ask_at_breakpoint(interrupt, ENTRY_PERIOD);
+	return 1;
 }
 
 /* Whether the thread's user registers are those of its sample. They are in awaited->saved then. */
@@ -169,6 +249,8 @@ static inline int stands_at_sample(struct awaited *awaited, struct task_struct *
 	if (!*address || read_kernel(awaited->saved, sizeof(awaited->saved), *address))
 		return 0;
 	COPY_REGISTERS(awaited->now, awaited->saved);
+	/* The kernel turns it on behind a breakpoint, and the next instruction off. */
+	awaited->now[REGISTER_FLAGS] &= ~(u64)RESUMES;
 	for (index = 0; index < REGISTER_WORDS; index++)
 		differ |= awaited->now[index] ^ awaited->registers[index];
 	return !differ;
@@ -328,6 +410,32 @@ static __attribute__((noinline)) int capture_second(struct work *work, struct ta
 	return 0;
 }
 
+/* Hands over a second record, and counts it. */
+static inline void deliver_second(struct work *work)
+{
+	work->record.flags |= RECORD_SECOND;
+	if (deliver(work)) {
+		work->missed = 0;
+		count(COUNT_VECTORS_NO_ROOM);
+	} else {
+		count(COUNT_VECTORS_BROUGHT);
+	}
+}
+
+/* The record with what lies in the vector arguments of a function: the lower word of each. */
+static __attribute__((noinline)) int take_arguments(struct work *work, struct vector_state *state)
+{
+	u64 has_any = state->words[STATE_BITS] & HAS_SSE;
+	u32 index;
+
+	for (index = 0; index < VECTOR_ARGUMENTS; index++)
+		work->tail[index] = has_any ? state->words[STATE_SSE + 2 * index] : 0;
+	work->record.tail_words = VECTOR_ARGUMENTS;
+	work->record.vector_words = VECTOR_ARGUMENTS;
+	deliver_second(work);
+	return 0;
+}
+
 /* The record with the vector registers of the sample at awaited->time. Behind all else are the
  * registers, as the processor saved them. */
 static __attribute__((noinline)) int take_second(struct work *work, struct task_struct *task,
@@ -341,6 +449,8 @@ static __attribute__((noinline)) int take_second(struct work *work, struct task_
 		count(COUNT_VECTORS_DENIED);
 		return 0;
 	}
+	if (work->time_of_first == ENTRY_PERIOD)
+		return take_arguments(work, state);
 	if (capture_second(work, task)) {
 		count(COUNT_VECTORS_NO_WAY);
 		return 0;
@@ -353,13 +463,7 @@ static __attribute__((noinline)) int take_second(struct work *work, struct task_
 	}
 	record->tail_words = used + bytes / 8;
 	record->vector_words = bytes / 8;
-	record->flags |= RECORD_SECOND;
-	if (deliver(work)) {
-		work->missed = 0;
-		count(COUNT_VECTORS_NO_ROOM);
-	} else {
-		count(COUNT_VECTORS_BROUGHT);
-	}
+	deliver_second(work);
 	now = bpf_ktime_get_ns();
 	if (now > record->time)
 		add_to(COUNT_HANDLER_NS, now - record->time);

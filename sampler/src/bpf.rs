@@ -16,13 +16,13 @@ pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
-mod signals;
+mod trapped;
 mod timer;
 mod vectors;
 mod verifier;
 
-pub use record::Packed;
-pub(crate) use signals::Signals;
+pub use record::{AtEntry, Packed, Stop};
+pub(crate) use trapped::Trapped;
 pub(crate) use vectors::Wakes;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
@@ -134,8 +134,8 @@ pub(crate) struct Bpf {
     pub(crate) wakes: Option<Wakes>,
     /// Why they are not, although they were asked for.
     pub(crate) no_vectors: Option<String>,
-    /// Where there are to be breakpoints: what counts signals of threads.
-    pub(crate) signals: Option<Signals>,
+    /// Where there are to be breakpoints: what the handler knows of threads that have them.
+    pub(crate) trapped: Option<Trapped>,
     /// Of the programs that follow targets.
     _links: Vec<Link>,
 }
@@ -195,15 +195,15 @@ impl Bpf {
             clock: config.clock,
             wakes: None,
             no_vectors: None,
-            signals: None,
+            trapped: None,
             _links: Vec::new(),
             object,
         };
         bpf.name_targets(&config.target)?;
         bpf.set_mean(config.period)?;
         if config.bpf.breakpoints {
-            match bpf.begin_signals() {
-                Ok(signals) => bpf.signals = Some(signals),
+            match bpf.begin_breakpoints(config.bpf.vectors.is_some()) {
+                Ok(trapped) => bpf.trapped = Some(trapped),
                 Err(error) => tracing::info!(%error, "the handler counts no signals"),
             }
         }
@@ -301,10 +301,14 @@ impl Bpf {
 
     /// The program on the overflow.
     pub(crate) fn program(&self) -> Result<OwnedFd, Error> {
+        self.program_named(ON_OVERFLOW)
+    }
+
+    fn program_named(&self, name: &str) -> Result<OwnedFd, Error> {
         let program = self
             .object
             .progs()
-            .find(|program| program.name() == ON_OVERFLOW)
+            .find(|program| program.name() == name)
             .ok_or(Error::Bpf {
                 what: "find the handler",
                 why: "it is not in the object".to_owned(),
@@ -401,8 +405,10 @@ fn prepare(
             follow
         } else if vectors::PROGRAMS.iter().any(|of| name == *of) {
             vectors
-        } else if name == *signals::PROGRAM {
+        } else if name == *trapped::PROGRAM {
             breakpoints
+        } else if name == *trapped::AT_EXIT || name == *trapped::AT_ENTRY {
+            vectors
         } else {
             timer == timer::PROGRAMS.iter().any(|of| name == *of)
         });

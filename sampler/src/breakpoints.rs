@@ -19,18 +19,19 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use addresses::ProcessAddress;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
-pub use self::entries::{Burst, Entered, Entry, entries, entry_cost};
+pub use self::entries::{AtEntries, Burst, Entered, Entry, entries, entry_cost};
 use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
-use crate::bpf::Signals;
+use crate::bpf::Trapped;
 use crate::bpf::abi::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
@@ -63,6 +64,9 @@ pub struct Block {
     pub code: Box<[u8]>,
     /// One of the instructions is a system call: the thread may have to wait in it.
     pub calls_system: bool,
+    /// The handler is to bring the vector registers at both ends, where it [can](
+    /// Breakpoints::brings_vectors).
+    pub wants_vectors: bool,
 }
 
 /// What was seen at both ends of a block, in one execution.
@@ -72,6 +76,14 @@ pub struct Pair {
     pub before: RawSample,
     /// At the exit.
     pub after: Registers,
+    /// When the breakpoints were set, as the time of a sample: an earlier record of the entry is of
+    /// another attempt.
+    pub time_set: u64,
+    /// By what the records that bring vector registers of both ends name it.
+    pub attempt: u32,
+    /// The thread was switched away once, which is one of these: for its vector registers to be
+    /// brought at the entry, or for another thread. Then it is a pair only if they were brought.
+    pub was_switched: bool,
 }
 
 reasons! {
@@ -99,6 +111,8 @@ pub struct Breakpoints {
     /// What runs at an entry, and reads memory there.
     handler: Option<OwnedFd>,
     stack_bytes: u32,
+    /// How many were made.
+    attempts: AtomicU32,
 }
 
 impl Breakpoints {
@@ -106,14 +120,20 @@ impl Breakpoints {
     /// there is one.
     pub(crate) fn new(
         handler: Option<OwnedFd>,
-        signals: Option<Signals>,
+        trapped: Option<Trapped>,
         stack_bytes: u32,
     ) -> Breakpoints {
         Breakpoints {
-            watch: Watch::new(signals),
+            watch: Watch::new(trapped),
             handler,
             stack_bytes,
+            attempts: AtomicU32::new(0),
         }
+    }
+
+    /// Whether the handler can bring vector registers.
+    pub fn brings_vectors(&self) -> bool {
+        self.handler.is_some() && self.watch.at_exit().is_some()
     }
 
     /// How the thread is kept from being misread where a signal comes between both ends.
@@ -135,6 +155,7 @@ impl Breakpoints {
             exit: entry.wrapping_add(1),
             code: Box::default(),
             calls_system: false,
+            wants_vectors: false,
         };
         match Armed::new(&breakpoints, &block)?.wait(&block, allowed) {
             Ok(_) | Err(Miss::NoExit) => Ok(()),
@@ -151,7 +172,10 @@ impl Breakpoints {
             return Err(Miss::NotWhole);
         }
         self.may_touch(block)?;
-        let watched = self.watch.begin(block.tid)?;
+        let wants_vectors = block.wants_vectors && self.brings_vectors();
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+        let watched = self.watch.begin(block.tid, attempt, wants_vectors)?;
+        let time_set = sys::clock_now();
         let hits = {
             let armed = Armed::new(self, block)?;
             // With the breakpoints set: the code is then what the thread will execute.
@@ -161,7 +185,8 @@ impl Breakpoints {
             armed.wait(block, allowed)?
         };
         let [before, after] = hits;
-        if after.switches != before.switches && !block.calls_system {
+        let switches = after.switches.wrapping_sub(before.switches);
+        if switches > wants_vectors.into() && !block.calls_system {
             return Err(Miss::Switched);
         }
         if block.calls_system && leaves(before.registers.gpr[0]) {
@@ -184,6 +209,9 @@ impl Breakpoints {
                 capture: None,
             },
             after: after.registers,
+            time_set,
+            attempt,
+            was_switched: switches > 0 && !block.calls_system,
         })
     }
 
@@ -274,6 +302,9 @@ impl Armed {
         sys::set_output(exit.as_fd(), entry.as_fd()).map_err(refused)?;
         if let Some(handler) = &of.handler {
             sys::set_bpf(entry.as_fd(), handler.as_fd()).map_err(refused)?;
+        }
+        if let Some(at_exit) = of.watch.at_exit().filter(|_| block.wants_vectors) {
+            sys::set_bpf(exit.as_fd(), at_exit.as_fd()).map_err(refused)?;
         }
         counters.push(leader);
         // The exit first: were it later, a thread that is quick would pass it.

@@ -91,14 +91,15 @@ pub struct BpfOptions {
     pub breakpoints: bool,
 }
 
-/// Of which samples of user code vector registers are brought.
+/// Of which samples of user code vector registers are brought. Where breakpoints stop threads they
+/// are brought besides, if whoever sets these wants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorOptions {
-    /// The share that is chosen. Which ones is drawn for each, and depends on nothing. Of those
-    /// that lack none nothing is brought.
-    pub share: Share,
-    /// How often a CPU's waker is woken at most, each second: 1 to 10,000. What is chosen beyond
-    /// that is refused.
+    /// The share that is chosen, if any sample is. Which ones is drawn for each, and depends on
+    /// nothing. Of those that lack none nothing is brought.
+    pub share: Option<Share>,
+    /// How often a CPU's waker is woken for samples at most, each second: 1 to 10,000. What is
+    /// chosen beyond that is refused.
     pub most: u32,
 }
 

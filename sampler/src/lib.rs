@@ -72,8 +72,10 @@ mod types;
 mod vectors;
 mod wakers;
 
-pub use bpf::Packed;
-pub use breakpoints::{Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost};
+pub use bpf::{AtEntry, Packed, Stop};
+pub use breakpoints::{
+    AtEntries, Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost,
+};
 pub use capture::{
     CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
     PlanFailure, ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,

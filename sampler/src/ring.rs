@@ -19,7 +19,7 @@ use crate::sources::Sources;
 use crate::stats::Stats;
 use crate::sys::{self, Ring};
 use crate::{
-    Batch, Breakpoints, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers,
+    AtEntries, Batch, Breakpoints, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers,
 };
 
 mod cost;
@@ -486,11 +486,18 @@ impl Running {
     /// What sets breakpoints for pairs; once. With the engine `bpf` it is to be
     /// [asked for](crate::BpfOptions::breakpoints), and the handler runs at their entries.
     pub fn breakpoints(&mut self) -> Breakpoints {
-        let (handler, signals) = match &mut self.bpf {
-            Some(bpf) => (bpf.program().ok(), bpf.signals.take()),
+        let (handler, trapped) = match &mut self.bpf {
+            Some(bpf) => (bpf.program().ok(), bpf.trapped.take()),
             None => (None, None),
         };
-        Breakpoints::new(handler, signals, self.config.stack_bytes)
+        Breakpoints::new(handler, trapped, self.config.stack_bytes)
+    }
+
+    /// What has vector registers brought at [entries](crate::entries) of functions, where that can
+    /// be.
+    pub fn at_entries(&self) -> Option<AtEntries> {
+        let program = self.bpf.as_ref()?.at_entry()?;
+        Some(AtEntries::new(program))
     }
 
     /// The threads that read the rings, so that their own time can be told apart.

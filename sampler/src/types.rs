@@ -115,6 +115,31 @@ pub enum UserRegisters {
     Long(Registers),
 }
 
+impl Registers {
+    /// The bit of RFLAGS that the kernel sets where a breakpoint stopped a thread, so that it goes
+    /// on; no program sees it.
+    const RESUMES: u64 = 1 << 16;
+
+    /// Whether all is the same, but for whether a breakpoint has stopped the thread.
+    pub fn is_same_but_resuming(&self, other: &Registers) -> bool {
+        let lasting = |of: &Registers| Registers {
+            flags: of.flags & !Self::RESUMES,
+            ..*of
+        };
+        lasting(self) == lasting(other)
+    }
+}
+
+impl UserRegisters {
+    /// Those of 64-bit code.
+    pub fn long(&self) -> Option<&Registers> {
+        match self {
+            Self::Long(registers) => Some(registers),
+            Self::None | Self::Compat => None,
+        }
+    }
+}
+
 /// One interrupt: what was executing, with which registers and which stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawSample {

@@ -38,14 +38,26 @@ pub struct Entered {
 pub struct Arrived {
     /// The call site.
     pub caller: Option<PcId>,
-    /// The registers of integer arguments, in the order of [`ARGUMENTS`].
-    pub arguments: [u64; ARGUMENTS],
-    /// What it returned, where that was asked, if it was seen to.
-    pub result: Option<Option<u64>>,
+    /// What was seen of it.
+    pub values: ArrivedWith,
 }
 
-/// The place of a result behind those of arguments.
+/// What was seen of a call: that is the same of all calls of a burst.
+#[derive(Clone, Copy, Debug)]
+pub enum ArrivedWith {
+    /// The registers of integer arguments, in the order of [`ARGUMENTS`], and what the call
+    /// returned, where that was asked, if it was seen to.
+    General([u64; ARGUMENTS], Option<Option<u64>>),
+    /// The lower words of the vector registers of arguments, if they were brought.
+    Vectors([Option<u64>; VECTORS]),
+}
+
+/// Vector registers of the platform's calling convention in which arguments are passed.
+pub const VECTORS: usize = 8;
+
+/// Places behind those of integer arguments: of a result, and of the first vector register.
 const RESULT: u8 = ARGUMENTS as u8;
+const FIRST_VECTOR: u8 = RESULT + 1;
 
 /// The values of an argument, or of the result, of calls from one site.
 #[derive(Clone, Debug)]
@@ -71,10 +83,22 @@ pub struct Profile {
 #[derive(Debug, Default)]
 struct Function {
     profiles: Vec<Profile>,
-    /// Sites of calls, and of first calls where these do not count.
-    sites: Option<[Hotlist<u64>; 2]>,
-    /// How far call sites depend on that of the first call.
-    callers: Alike,
+    /// Where calls came from, in bursts that saw general registers and in those that saw vectors.
+    sites: [Sites; 2],
+}
+
+/// Where the calls of bursts came from in which first calls do not count.
+#[derive(Debug, Default)]
+struct Sites {
+    /// The sites of calls, and of first calls.
+    lists: Option<[Hotlist<u64>; 2]>,
+    /// How far sites depend on that of the first call.
+    alike: Alike,
+}
+
+/// The number of the sites that belong to the values of a place.
+fn sites_of(place: u8) -> usize {
+    usize::from(place >= FIRST_VECTOR)
 }
 
 /// Keeps the arguments of calls.
@@ -123,14 +147,15 @@ impl Function {
 
     /// Takes notice of the call that comes before those of a burst, and does not count.
     fn begins(&mut self, shared: &mut Shared, config: &Config, time: u64, first: &Arrived) {
-        if self.sites.is_none() {
+        let sites = &mut self.sites[first.sites()];
+        if sites.lists.is_none() {
             shared.budget.charge(2 * LIST_BYTES);
         }
-        let sites = self
-            .sites
+        let lists = sites
+            .lists
             .get_or_insert_with(|| [Hotlist::new(config), Hotlist::new(config)]);
-        sites[1].update(number_of(first.caller), time, &mut shared.coins);
-        for (argument, value) in (0..).zip(first.values()) {
+        lists[1].update(number_of(first.caller), time, &mut shared.coins);
+        for (argument, value) in first.values() {
             let profile = self.profile(shared, config, (first.caller, argument));
             if let (Some(profile), Some(value)) = (profile, value) {
                 let firsts = profile.firsts.get_or_insert_with(|| {
@@ -144,12 +169,13 @@ impl Function {
 
     /// Compares a call's site with that of the first of its burst.
     fn compare(&mut self, shared: &mut Shared, time: u64, first: &Arrived, call: &Arrived) {
-        let Some([sites, firsts]) = &mut self.sites else {
+        let Sites { lists, alike } = &mut self.sites[call.sites()];
+        let Some([sites, firsts]) = lists else {
             return;
         };
         let (first, site) = (number_of(first.caller), number_of(call.caller));
         if let (Some(among), Some(of_firsts)) = (share(sites, first), share(firsts, first)) {
-            self.callers.count(first == site, among, of_firsts);
+            alike.count(first == site, among, of_firsts);
         }
         sites.update(site, time, &mut shared.coins);
     }
@@ -161,9 +187,25 @@ fn number_of(site: Option<PcId>) -> u64 {
 }
 
 impl Arrived {
-    /// Its arguments, and its result if that was asked.
-    fn values(&self) -> impl Iterator<Item = Option<u64>> {
-        self.arguments.into_iter().map(Some).chain(self.result)
+    /// Its arguments, and its result if that was asked, with their places.
+    fn values(&self) -> impl Iterator<Item = (u8, Option<u64>)> {
+        let (general, vectors) = match self.values {
+            ArrivedWith::General(arguments, result) => {
+                let all = (0..).zip(arguments.map(Some));
+                (Some(all.chain(result.map(|of| (RESULT, of)))), None)
+            }
+            ArrivedWith::Vectors(all) => (None, Some((FIRST_VECTOR..).zip(all))),
+        };
+        let vectors = vectors.into_iter().flatten();
+        general.into_iter().flatten().chain(vectors)
+    }
+
+    /// The number of the sites that belong to its values.
+    fn sites(&self) -> usize {
+        match self.values {
+            ArrivedWith::General(..) => sites_of(0),
+            ArrivedWith::Vectors(_) => sites_of(FIRST_VECTOR),
+        }
     }
 }
 
@@ -186,14 +228,14 @@ impl Entries {
             if let Some(first) = first {
                 function.compare(shared, burst.time, first, &call);
             }
-            for (argument, value) in (0..).zip(call.values()) {
+            for (argument, value) in call.values() {
                 let key = (call.caller, argument);
                 let Some(profile) = function.profile(shared, &self.config, key) else {
                     continue;
                 };
                 let of_first = first
                     .filter(|first| first.caller == call.caller)
-                    .and_then(|first| first.values().nth(argument.into()).flatten());
+                    .and_then(|first| first.values().find(|(of, _)| *of == argument)?.1);
                 profile.reached += times;
                 let Some(value) = value else {
                     profile.unknown += times;
@@ -228,10 +270,13 @@ impl Entries {
                 caller: profile.caller.map(&mut pc),
                 ..profile.clone()
             });
+            let sites = |number: usize| Sites {
+                lists: None,
+                alike: function.sites[number].alike,
+            };
             let copy = Function {
                 profiles: profiles.collect(),
-                sites: None,
-                callers: function.callers,
+                sites: [sites(0), sites(1)],
             };
             shared.budget.charge(copy.profiles.len() * PROFILE_BYTES);
             self.functions.insert((owner, pc(callee)), copy);
@@ -246,18 +291,27 @@ impl Entries {
     /// The profiles: of whose function, and whether the shares are of executions.
     pub fn each(&self) -> impl Iterator<Item = (Callee, &Profile, bool)> {
         self.functions.iter().flat_map(|(callee, function)| {
-            let callers = function.callers.is_independent();
+            let callers = [0, 1].map(|of: usize| function.sites[of].alike.is_independent());
             let all = function.profiles.iter();
-            all.map(move |of| (*callee, of, callers && of.alike.is_independent()))
+            all.map(move |of| {
+                let of_executions = callers[sites_of(of.argument)] && of.alike.is_independent();
+                (*callee, of, of_executions)
+            })
         })
     }
 }
 
 impl Profile {
+    /// Whether its values may be addresses.
+    pub fn may_point(&self) -> bool {
+        self.argument < FIRST_VECTOR
+    }
+
     /// The name of its parameter.
     pub fn parameter(&self) -> String {
         let parameter = match self.argument {
             RESULT => Parameter::Result,
+            vector if vector >= FIRST_VECTOR => Parameter::VectorArg(vector - FIRST_VECTOR),
             argument => Parameter::Arg(argument),
         };
         format!("{AT_ENTRY}{parameter}")
@@ -325,8 +379,10 @@ mod tests {
             };
             let call = |of| Arrived {
                 caller: None,
-                arguments: [value(number, of), 0, 0, 0, 0, 0],
-                result: (of % 2 == 0).then_some((of > 4).then_some(of)),
+                values: ArrivedWith::General(
+                    [value(number, of), 0, 0, 0, 0, 0],
+                    (of % 2 == 0).then_some((of > 4).then_some(of)),
+                ),
             };
             let calls = (1..=10).map(call);
             entries.entered(shared, &burst, Some(&call(0)), calls);

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use iced_x86::Register;
-use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
+use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Registers, Stop, Tid};
 
 use self::block::{Exit, Step};
 use crate::lot::Lot;
@@ -30,6 +30,8 @@ const MOST: usize = 128;
 const SEEN: usize = 64;
 /// Entries that wait for the other end.
 const ENTRIES: usize = 512;
+/// How far two readings of the clock may be out of order, in nanoseconds.
+const CLOCK: u64 = 1_000;
 /// How long a pair waits for what the handler read at its entry: its buffer is drained sooner.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -45,6 +47,8 @@ pub(crate) struct Request {
     pub(crate) code: Vec<u8>,
     /// Where the thread may come out, in the order in which they are tried.
     pub(crate) exits: Vec<Exit>,
+    /// One of the steps reads or writes other registers than general ones.
+    pub(crate) uses_vectors: bool,
 }
 
 /// What came of a request.
@@ -58,6 +62,15 @@ pub(crate) struct Answer {
     came: Instant,
 }
 
+/// What the handler brought from both ends of a pair.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    /// From the entry.
+    pub(crate) entry: Option<RawSample>,
+    /// With vector registers: from the entry, and from the exit.
+    pub(crate) with_vectors: [Option<RawSample>; 2],
+}
+
 /// The collector's end of the thread.
 #[derive(Debug)]
 pub struct Bounce {
@@ -65,10 +78,14 @@ pub struct Bounce {
     answers: Receiver<Answer>,
     /// Whether the handler reads memory at entries.
     reads_memory: bool,
+    /// Whether it brings vector registers.
+    brings_vectors: bool,
     /// Chosen of the samples of this round.
     lot: Lot<Request>,
     /// What the handler brought from entries whose pairs have yet to come.
     entries: VecDeque<RawSample>,
+    /// The same of both ends, with vector registers.
+    with_vectors: VecDeque<(Stop, RawSample)>,
     /// Pairs whose entries have yet to come.
     waiting: VecDeque<Answer>,
 }
@@ -82,13 +99,16 @@ impl Bounce {
         let room = (most as usize / 2).clamp(FEWEST, MOST);
         let (requests, asked) = sync_channel(room);
         let (sender, answers) = sync_channel(SEEN);
+        let brings_vectors = breakpoints.brings_vectors();
         thread::start(breakpoints, most, asked, sender)?;
         Ok(Self {
             requests,
             answers,
             reads_memory,
+            brings_vectors,
             lot: Lot::new(room),
             entries: VecDeque::new(),
+            with_vectors: VecDeque::new(),
             waiting: VecDeque::new(),
         })
     }
@@ -110,33 +130,54 @@ impl Bounce {
 
     /// Takes what the handler brought from an entry.
     pub(crate) fn came_in(&mut self, entry: RawSample) {
-        if self.entries.len() >= ENTRIES {
-            self.entries.pop_front();
-        }
-        self.entries.push_back(entry);
+        keep(&mut self.entries, entry);
+    }
+
+    /// Takes what the handler brought from an end of a block, with vector registers.
+    pub(crate) fn brought(&mut self, stop: Stop, from: RawSample) {
+        keep(&mut self.with_vectors, (stop, from));
     }
 
     /// The next answer, with what the handler brought, if that has come or is waited for no more.
-    pub(crate) fn next(&mut self, is_last: bool) -> Option<(Answer, Option<RawSample>)> {
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<(Answer, Brought)> {
         while let Ok(answer) = self.answers.try_recv() {
             self.waiting.push_back(answer);
         }
-        let entries = &self.entries;
         let found = self.waiting.iter().position(|answer| {
             let Some((pair, _)) = &answer.pair else {
                 return true;
             };
-            !self.reads_memory
-                || is_last
-                || answer.came.elapsed() > PATIENCE
-                || entries.iter().any(|entry| is_of(entry, pair))
+            is_last || answer.came.elapsed() > PATIENCE || self.is_there(&answer.request, pair)
         });
         let answer = self.waiting.remove(found?)?;
-        let entry = answer.pair.as_ref().and_then(|(pair, _)| {
-            let place = self.entries.iter().position(|entry| is_of(entry, pair))?;
-            self.entries.remove(place)
+        let Some((pair, _)) = &answer.pair else {
+            return Some((answer, Brought::default()));
+        };
+        let place = self.entries.iter().position(|entry| is_of(entry, pair));
+        let with_vectors = ends(pair).map(|end| {
+            let place = self.with_vectors.iter().position(|(stop, _)| *stop == end);
+            let (_, from) = self.with_vectors.remove(place?)?;
+            // The thread has gone no further.
+            let registers = match end.is_exit {
+                true => Some(&pair.after),
+                false => pair.before.user.long(),
+            };
+            let is_same = |of: &Registers| registers?.is_same_but_resuming(of).then_some(());
+            from.user.long().and_then(is_same)?;
+            Some(from)
         });
-        Some((answer, entry))
+        let brought = Brought {
+            entry: place.and_then(|place| self.entries.remove(place)),
+            with_vectors,
+        };
+        Some((answer, brought))
+    }
+
+    /// Whether the handler has brought all that it is to bring of a pair.
+    fn is_there(&self, request: &Request, pair: &Pair) -> bool {
+        let has = |end: Stop| self.with_vectors.iter().any(|(stop, _)| *stop == end);
+        (!self.reads_memory || self.entries.iter().any(|entry| is_of(entry, pair)))
+            && (!self.brings_vectors || !request.uses_vectors || ends(pair).into_iter().all(has))
     }
 
     /// Whether the handler reads memory at entries.
@@ -145,14 +186,29 @@ impl Bounce {
     }
 }
 
-/// Whether it is the entry of this pair that the handler saw: the same hit, within the time that
-/// the handler takes.
+/// Keeps one more, and no more than there is room for.
+fn keep<T>(all: &mut VecDeque<T>, one: T) {
+    if all.len() >= ENTRIES {
+        all.pop_front();
+    }
+    all.push_back(one);
+}
+
+/// Both ends of a pair.
+fn ends(pair: &Pair) -> [Stop; 2] {
+    [false, true].map(|is_exit| Stop {
+        attempt: pair.attempt,
+        is_exit,
+    })
+}
+
+/// Whether it is the entry of this pair that the handler saw: of the same thread with the same
+/// registers, while the breakpoint was set, which is hit once.
 fn is_of(entry: &RawSample, pair: &Pair) -> bool {
-    const HIT: u64 = 1_000_000;
     entry.tid == pair.before.tid
-        && entry.ip == pair.before.ip
         && entry.user == pair.before.user
-        && entry.time.abs_diff(pair.before.time) < HIT
+        && entry.time >= pair.time_set
+        && entry.time <= pair.before.time.saturating_add(CLOCK)
 }
 
 /// What a general register, or a part of one, holds.
@@ -172,7 +228,7 @@ pub(crate) fn held(register: Register, gpr: &[u64; 16]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use sampler::{Mode, Registers, UserRegisters};
+    use sampler::{Mode, UserRegisters};
 
     use super::*;
 
@@ -194,17 +250,22 @@ mod tests {
         }
     }
 
-    /// An entry is of the pair with the same thread, registers and time, and of no other.
+    /// An entry is of the pair with the same thread, registers and time, and of no other: an earlier
+    /// attempt at the same block may have met the same registers.
     #[test]
     fn entries_of_pairs() {
         let pair = Pair {
-            before: entry(2, 1_000, 3),
+            before: entry(2, 5_000, 3),
             after: Registers::default(),
+            time_set: 2_000,
+            attempt: 7,
+            was_switched: false,
         };
-        assert!(is_of(&entry(2, 2_000, 3), &pair));
-        assert!(!is_of(&entry(1, 2_000, 3), &pair));
-        assert!(!is_of(&entry(2, 2_000, 4), &pair));
-        assert!(!is_of(&entry(2, 2_000_000, 3), &pair));
+        assert!(is_of(&entry(2, 4_000, 3), &pair));
+        assert!(!is_of(&entry(1, 4_000, 3), &pair));
+        assert!(!is_of(&entry(2, 4_000, 4), &pair));
+        assert!(!is_of(&entry(2, 1_000, 3), &pair));
+        assert!(!is_of(&entry(2, 9_000, 3), &pair));
     }
 
     /// A part of a register is what it holds there.

@@ -8,15 +8,18 @@
 mod thread;
 mod width;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use addresses::{ImageAddress, ProcessAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Burst, Entry, Miss, Pid, Tid};
+use sampler::{AtEntries, AtEntry, Burst, Entered, Entry, Miss, Pid, Tid};
 
 pub(crate) use self::width::Kept;
+use consumers::entries::VECTORS;
 use machine::images::ImageId;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
@@ -26,6 +29,12 @@ const MOST_FUNCTIONS: usize = 16;
 const MOST_TARGETS: usize = 128;
 /// Bursts that wait for the collector.
 const SEEN: usize = 64;
+/// What was brought from entries, and waits for its burst.
+const STOPS: usize = 4096;
+/// How long after the last hit of a burst what is brought of it comes at the latest, in nanoseconds.
+const HIT: u64 = 1_000_000;
+/// How long a burst waits for what the handler brings: its buffer is drained sooner.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Which functions are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +51,8 @@ pub(crate) struct Target {
     pub(crate) entry: Entry,
     pub(crate) process: ProcessId,
     pub(crate) pc: Pc,
+    /// Its code reads vector registers that may be arguments.
+    pub(crate) reads_vectors: bool,
 }
 
 /// What was seen of a target in a while.
@@ -49,7 +60,13 @@ pub(crate) struct Target {
 pub(crate) struct Seen {
     pub(crate) target: Target,
     pub(crate) burst: Result<(Burst, Option<Kept>), Miss>,
+    /// Of a burst that is to tell vector registers: of each call what was in them, if they were
+    /// brought.
+    pub(crate) vectors: Option<Vec<Option<VectorArguments>>>,
 }
+
+/// The lower words of the vector registers of arguments.
+pub(crate) type VectorArguments = [u64; VECTORS];
 
 /// What the thread chooses from.
 type Targets = Arc<Mutex<Vec<Target>>>;
@@ -60,6 +77,10 @@ pub struct Entries {
     wanted: Wanted,
     targets: Targets,
     seen: Receiver<Seen>,
+    /// What the handler brought from entries whose bursts have yet to come.
+    stops: VecDeque<AtEntry>,
+    /// Bursts that wait for it.
+    waiting: VecDeque<(Instant, Seen)>,
     /// Entries of wanted functions in the images that were looked at.
     functions: FxHashMap<ImageId, Vec<ImageAddress>>,
     /// Functions that cannot be watched.
@@ -71,18 +92,20 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Starts the thread.
+    /// Starts the thread, which has vector registers brought if it is handed what does that.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn start(wanted: Wanted) -> io::Result<Self> {
+    pub fn start(wanted: Wanted, vectors: Option<AtEntries>) -> io::Result<Self> {
         let targets = Targets::default();
         let (sender, seen) = sync_channel(SEEN);
-        thread::start(Arc::clone(&targets), sender)?;
+        thread::start(Arc::clone(&targets), vectors, sender)?;
         Ok(Self {
             wanted,
             targets,
             seen,
+            stops: VecDeque::new(),
+            waiting: VecDeque::new(),
             functions: FxHashMap::default(),
             refused: FxHashSet::default(),
             without_room: 0,
@@ -167,10 +190,51 @@ impl Entries {
         lock(&self.targets).retain(|target| target.entry.pid != pid);
     }
 
-    /// What was seen since.
-    pub(crate) fn next(&mut self) -> Option<Seen> {
-        self.seen.try_recv().ok()
+    /// Takes what the handler brought from an entry.
+    pub(crate) fn came_in(&mut self, stop: AtEntry) {
+        if self.stops.len() >= STOPS {
+            self.stops.pop_front();
+        }
+        self.stops.push_back(stop);
     }
+
+    /// What was seen since; of vector registers when the handler has had the time to bring them.
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<Seen> {
+        while let Ok(seen) = self.seen.try_recv() {
+            match seen.vectors {
+                None => return Some(seen),
+                Some(_) => self.waiting.push_back((Instant::now(), seen)),
+            }
+        }
+        let is_ready = |(came, _): &(Instant, Seen)| is_last || came.elapsed() > PATIENCE;
+        let (_, mut seen) = self.waiting.pop_front_if(|of| is_ready(of))?;
+        if let (Ok((burst, _)), Some(vectors)) = (&seen.burst, &mut seen.vectors) {
+            *vectors = brought(&mut self.stops, seen.target.entry.tid, burst);
+        }
+        Some(seen)
+    }
+}
+
+/// What was brought of the calls of a burst: between a hit and the next one of the same thread lies
+/// what belongs to the first.
+fn brought(
+    stops: &mut VecDeque<AtEntry>,
+    tid: Tid,
+    burst: &Burst,
+) -> Vec<Option<VectorArguments>> {
+    let calls = burst.calls.iter();
+    let ends = calls.clone().skip(1).map(|call| call.time);
+    // Behind the last one nothing of this burst comes, but a later burst has other hits.
+    let ends = ends.chain(calls.clone().last().map(|call| call.time.saturating_add(HIT)));
+    let mut take = |(call, end): (&Entered, u64)| {
+        let place = stops.iter().position(|stop| {
+            stop.tid == tid && (call.time..end).contains(&stop.time)
+        })?;
+        let stop = stops.remove(place)?;
+        let is_same = stop.registers.is_same_but_resuming(&call.registers);
+        is_same.then_some(stop.vectors)
+    };
+    calls.zip(ends).map(&mut take).collect()
 }
 
 fn lock(targets: &Mutex<Vec<Target>>) -> std::sync::MutexGuard<'_, Vec<Target>> {

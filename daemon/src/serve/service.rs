@@ -29,6 +29,7 @@ use super::socket::Socket;
 use super::status::Figures;
 use crate::output::chain;
 use crate::session::{Driver, Session, TICK};
+use crate::settings::args::VectorsArg;
 use crate::settings::choices;
 use crate::settings::config::Config;
 use cost::{Mark, Taken};
@@ -210,7 +211,9 @@ impl Service {
             collector.tell(handler);
         }
         if sampling.running.setup().vectors {
-            collector.expect_vectors();
+            if sampling.wanted.vectors != VectorsArg::Off {
+                collector.expect_vectors();
+            }
         } else if let Some(why) = &sampling.running.setup().no_vectors {
             tracing::warn!("no vector registers: {why}");
         }
@@ -225,7 +228,7 @@ impl Service {
                 Err(error) => tracing::warn!("no breakpoints: {error}"),
             }
         }
-        match sampling.wanted.start_entries() {
+        match sampling.wanted.start_entries(&sampling.running) {
             Ok(Some(entries)) => {
                 sleep = choices::PAIRED_SLEEP;
                 collector.watch_entries(entries);

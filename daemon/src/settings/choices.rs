@@ -204,19 +204,20 @@ impl Choices {
         Ok(config)
     }
 
-    /// Of which samples vector registers are brought. A raw recording cannot hold them.
+    /// Of which samples vector registers are brought: of none, where only breakpoints bring
+    /// them. A raw recording cannot hold them.
     fn vectors(&self, wanted: &Recording) -> Option<VectorOptions> {
         let rate = self.per_second(self.period);
         let (share, most) = match wanted.vectors {
-            VectorsArg::Off => return None,
             _ if self.engine == Engine::Ring || wanted.is_raw => return None,
-            VectorsArg::Auto => (AUTO_SHARE, MOST_WAKES),
-            VectorsArg::Most(most) => (1.0, most),
+            VectorsArg::Off if wanted.sets_breakpoints() => (None, MOST_WAKES),
+            VectorsArg::Off => return None,
+            VectorsArg::Auto => (Some(AUTO_SHARE), MOST_WAKES),
+            VectorsArg::Most(most) => (Some(1.0), most),
         };
-        // What a coin chooses is even; what comes too often for the limit is not.
-        let share = share.min(f64::from(most) / rate);
         Some(VectorOptions {
-            share: Share::new(share),
+            // What a coin chooses is even; what comes too often for the limit is not.
+            share: share.map(|share| Share::new(share.min(f64::from(most) / rate))),
             most: most.saturating_mul(BURST).min(10_000),
         })
     }

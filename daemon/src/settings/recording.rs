@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use parameters::ValueKinds;
 use pipeline::entries::{Entries, Wanted};
-use sampler::probe;
+use sampler::{Running, probe};
 
 use crate::settings::args::{BounceArg, ClockArg, ContextArg, EngineArg, RecordArgs, VectorsArg};
 use crate::settings::watched::EntriesArg;
@@ -84,9 +84,15 @@ impl From<&RecordArgs> for Recording {
 }
 
 impl Recording {
+    /// Whether breakpoints are set, for pairs or at entries. A raw recording cannot hold what they
+    /// show.
+    pub(crate) fn sets_breakpoints(&self) -> bool {
+        !self.is_raw && (self.bounce.most().is_some() || self.entries != EntriesArg::Off)
+    }
+
     /// What watches entries of functions, if any are to be. A raw recording cannot hold what it
     /// sees.
-    pub(crate) fn start_entries(&self) -> io::Result<Option<Entries>> {
+    pub(crate) fn start_entries(&self, running: &Running) -> io::Result<Option<Entries>> {
         let wanted = match &self.entries {
             _ if self.is_raw => return Ok(None),
             EntriesArg::Off => return Ok(None),
@@ -94,7 +100,7 @@ impl Recording {
             EntriesArg::Of(names) => Wanted::Named(names.clone()),
         };
         probe::traps_are_told().map_err(io::Error::other)?;
-        Entries::start(wanted).map(Some)
+        Entries::start(wanted, running.at_entries()).map(Some)
     }
 }
 

@@ -19,6 +19,8 @@ use crate::{
 const HEAD: usize = size_of::<Head>();
 /// What a copy of a stack has in place of a sample's period.
 const COPY_PERIOD: u64 = abi::STACK_COPY_PERIOD as u64;
+/// As it stands in records of entries of functions.
+const ENTRY_PERIOD: u64 = abi::ENTRY_PERIOD as u64;
 /// Bytes of a set of registers.
 const REGISTER_BYTES: usize = 8 * abi::REGISTER_WORDS as usize;
 
@@ -82,6 +84,42 @@ enum Order {
     Second,
     /// A breakpoint made it.
     Entry,
+    /// It brings vector registers of a thread that stopped at a breakpoint.
+    Brought,
+    /// It brings those of a thread that entered a function.
+    AtEntry,
+}
+
+/// An end of a block, where a breakpoint stopped a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stop {
+    /// That of the [pair](crate::Pair).
+    pub attempt: u32,
+    /// The exit, or else the entry.
+    pub is_exit: bool,
+}
+
+/// What the handler brings of a thread that entered a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AtEntry {
+    /// When the thread went on, in nanoseconds of `CLOCK_MONOTONIC`: right behind the hit.
+    pub time: u64,
+    /// The thread.
+    pub tid: Tid,
+    /// Its general registers at the entry.
+    pub registers: Registers,
+    /// The lower words of `xmm0` to `xmm7`.
+    pub vectors: [u64; abi::VECTOR_ARGUMENTS as usize],
+}
+
+impl fmt::Debug for AtEntry {
+    /// Without values: debug output goes to logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtEntry")
+            .field("time", &self.time)
+            .field("tid", &self.tid)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Packed {
@@ -116,6 +154,8 @@ impl Packed {
             is_urgent: is_not_tried || is_followed && is_of_unknown,
             order: match u32::from(head.flags) & abi::RECORD_SECOND {
                 abi::RECORD_VECTORS_AWAITED => Order::First,
+                abi::RECORD_SECOND if head.period >> abi::STOP_BIT != 0 => Order::Brought,
+                abi::RECORD_SECOND if head.period == ENTRY_PERIOD => Order::AtEntry,
                 abi::RECORD_SECOND => Order::Second,
                 _ if head.period == breakpoints::PERIOD => Order::Entry,
                 _ => Order::Whole,
@@ -156,6 +196,42 @@ impl Packed {
         self.order == Order::Entry
     }
 
+    /// Of which end of which block it brings the vector registers, if it does. It is no sample.
+    pub fn stop(&self) -> Option<Stop> {
+        (self.order == Order::Brought).then_some(Stop {
+            // What is cut off is the bit that all of them have.
+            attempt: (self.period >> 1) as u32,
+            is_exit: self.period & 1 != 0,
+        })
+    }
+
+    /// Whether it brings vector registers of a thread that entered a function. It is no sample.
+    pub fn is_at_entry(&self) -> bool {
+        self.order == Order::AtEntry
+    }
+
+    /// What it brings of a thread that entered a function, if it does.
+    pub fn at_entry(&self) -> Option<AtEntry> {
+        if self.order != Order::AtEntry {
+            return None;
+        }
+        let (_, record) = self.parts()?;
+        let head = Head::get(record.first_chunk::<HEAD>()?);
+        let end = HEAD.checked_add(8 * usize::from(head.tail_words))?;
+        let mut tail = record.get(HEAD..end)?;
+        let registers = match has(&head, abi::RECORD_REGISTERS) {
+            true => registers(&mut tail)?,
+            false => return None,
+        };
+        let words = tail.as_chunks().0.try_into().ok()?;
+        Some(AtEntry {
+            time: head.time,
+            tid: Tid(head.tid),
+            registers,
+            vectors: <[[u8; 8]; 8]>::map(words, u64::from_ne_bytes),
+        })
+    }
+
     /// Whether it is a sample, which stands for an interval.
     pub fn is_sample(&self) -> bool {
         matches!(self.order, Order::Whole | Order::First)
@@ -165,7 +241,7 @@ impl Packed {
     /// all others.
     pub fn pair(&self) -> Option<(Tid, u64)> {
         let time = match self.order {
-            Order::Whole | Order::Entry => return None,
+            Order::Whole | Order::Entry | Order::Brought | Order::AtEntry => return None,
             Order::First => self.time,
             Order::Second => self.period,
         };

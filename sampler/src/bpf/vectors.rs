@@ -34,7 +34,7 @@ impl Wakes {
         let pause = 1_000_000_000 / u64::from(self.options.most.max(1));
         let waker = abi::Waker {
             tid,
-            share: self.options.share.0,
+            share: self.options.share.map_or(0, |share| share.0),
             pause,
         };
         let written = self

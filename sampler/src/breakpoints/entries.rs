@@ -5,7 +5,7 @@
 //! seen, and which time it is does not depend on the calls. What a hit takes of the thread is no
 //! time of the program: the reader takes it off ([`entry_cost`]).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use addresses::{ProcessAddress, ReturnAddress};
@@ -34,6 +34,17 @@ pub struct Entry {
     pub code: Box<[u8]>,
     /// Where a call returns to whose results are wanted.
     pub returns_to: Option<ReturnAddress>,
+}
+
+/// What runs where a function is entered, and has the thread's vector registers brought: as records
+/// of their own ([`AtEntry`](crate::AtEntry)).
+#[derive(Debug)]
+pub struct AtEntries(OwnedFd);
+
+impl AtEntries {
+    pub(crate) fn new(program: OwnedFd) -> Self {
+        Self(program)
+    }
 }
 
 /// A call: what the thread had in its registers when it came to the entry.
@@ -112,18 +123,22 @@ impl Burst {
 }
 
 /// Stops the thread at each entry of a function, for so long or until there were
-/// [`Burst::MOST`]. It may last a little longer than it was to.
+/// [`Burst::MOST`]. It may last a little longer than it was to. With `vectors` each hit takes longer.
 ///
 /// # Errors
 /// Why it is not known what the thread called.
-pub fn entries(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
+pub fn entries(
+    entry: &Entry,
+    lasts: Duration,
+    vectors: Option<&AtEntries>,
+) -> Result<Burst, Miss> {
     untraced(entry.pid, entry.tid)?;
-    let burst = watch(entry, lasts)?;
+    let burst = watch(entry, lasts, vectors)?;
     untraced(entry.pid, entry.tid)?;
     Ok(burst)
 }
 
-fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
+fn watch(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<Burst, Miss> {
     let task = i32::try_from(entry.tid.0).map_err(|_| Miss::Gone)?;
     // More than are hit: the last one wakes the reader up.
     let refused = |error: std::io::Error| miss(&error);
@@ -135,6 +150,9 @@ fn watch(entry: &Entry, lasts: Duration) -> Result<Burst, Miss> {
     };
     let event = open(entry.address, Burst::MOST as u32)?;
     let mut ring = Ring::map(event.as_fd(), PAGES).map_err(refused)?;
+    if let Some(AtEntries(program)) = vectors {
+        sys::set_bpf(event.as_fd(), program.as_fd()).map_err(refused)?;
+    }
     let exit = entry
         .returns_to
         .map(|to| open(to.landing(), 0))
@@ -224,7 +242,7 @@ pub fn entry_cost() -> Result<u64, Miss> {
             code: Box::default(),
             returns_to: None,
         };
-        watch(&entry, Duration::from_millis(500))
+        watch(&entry, Duration::from_millis(500), None)
     })?;
     let calls = burst.calls.windows(2);
     let mut gaps: Vec<u64> = calls

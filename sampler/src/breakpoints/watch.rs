@@ -1,8 +1,9 @@
 //! How it is known whether a signal was delivered to a thread between two breakpoints.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 
-use crate::bpf::Signals;
+use crate::bpf::Trapped;
 use crate::{Miss, Tid};
 
 /// Where the kernel says the number of its trace point of delivered signals.
@@ -14,7 +15,7 @@ const POINTS: [&str; 2] = [
 /// How it is known.
 pub(super) enum Watch {
     /// A program of the handler counts the signals of the thread that is watched.
-    Program(Signals),
+    Program(Trapped),
     /// An event of the breakpoints' group counts them.
     TracePoint(u64),
     /// Only programs without handlers of signals are looked at.
@@ -22,19 +23,19 @@ pub(super) enum Watch {
 }
 
 /// A thread that is watched.
-pub(super) struct Watched<'a>(Option<(&'a Signals, Tid)>);
+pub(super) struct Watched<'a>(Option<(&'a Trapped, Tid)>);
 
 impl Watch {
     /// The best that there is.
-    pub(super) fn new(signals: Option<Signals>) -> Watch {
+    pub(super) fn new(trapped: Option<Trapped>) -> Watch {
         let point = || {
             let mut texts = POINTS
                 .iter()
                 .filter_map(|path| fs::read_to_string(path).ok());
             texts.find_map(|text| text.trim().parse().ok())
         };
-        match (signals, point()) {
-            (Some(signals), _) => Watch::Program(signals),
+        match (trapped, point()) {
+            (Some(trapped), _) => Watch::Program(trapped),
             (None, Some(point)) => Watch::TracePoint(point),
             (None, None) => Watch::Masks,
         }
@@ -61,15 +62,30 @@ impl Watch {
         }
     }
 
-    /// Counts the signals of a thread from now on.
-    pub(super) fn begin(&self, tid: Tid) -> Result<Watched<'_>, Miss> {
+    /// The program for exits, where vector registers can be brought.
+    pub(super) fn at_exit(&self) -> Option<&OwnedFd> {
         match self {
-            Watch::Program(signals) => {
-                signals.begin(tid).map_err(|error| {
+            Watch::Program(trapped) => trapped.at_exit(),
+            _ => None,
+        }
+    }
+
+    /// Counts the signals of a thread from now on; `wants_vectors`: the handler is to have its
+    /// vector registers brought where it is stopped, and to name this attempt.
+    pub(super) fn begin(
+        &self,
+        tid: Tid,
+        attempt: u32,
+        wants_vectors: bool,
+    ) -> Result<Watched<'_>, Miss> {
+        match self {
+            Watch::Program(trapped) => {
+                let begun = trapped.begin(tid, attempt, wants_vectors);
+                begun.map_err(|error| {
                     tracing::debug!(%error, "signals cannot be counted");
                     Miss::Refused
                 })?;
-                Ok(Watched(Some((signals, tid))))
+                Ok(Watched(Some((trapped, tid))))
             }
             _ => Ok(Watched(None)),
         }
@@ -80,7 +96,7 @@ impl Watched<'_> {
     /// Whether none came: of the group's counts at both ends, or since it is watched.
     pub(super) fn end(self, before: u64, after: u64) -> Result<(), Miss> {
         let counted = match &self.0 {
-            Some((signals, tid)) => signals.count(*tid),
+            Some((trapped, tid)) => trapped.signals(*tid),
             None => Some(0),
         };
         if before != after || counted != Some(0) {
@@ -92,8 +108,8 @@ impl Watched<'_> {
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        if let Some((signals, tid)) = &self.0 {
-            signals.end(*tid);
+        if let Some((trapped, tid)) = &self.0 {
+            trapped.end(*tid);
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn vectors() -> Result<(), BpfRefusal> {
         ..Config::new(Target::System, Clock::CpuClock, 1_000_000_000)
     };
     config.bpf.vectors = Some(VectorOptions {
-        share: Share::ALL,
+        share: Some(Share::ALL),
         most: 1,
     });
     let online = cpus::online().unwrap_or_default();

@@ -24,18 +24,20 @@ static __thread volatile int is_running;
 __attribute__((noipa)) static void turn(uint64_t count, uint64_t turns)
 {
 	__asm__ volatile("1:\n"
+			 "movq %%rbx, %%xmm7\n"
 			 ".globl entry\nentry:\n"
 			 "incq %%rbx\n"
 			 "movq %%rbx, %%rcx\n"
 			 "imulq $0x5eed, %%rcx, %%rcx\n"
 			 "leaq 7(%%rcx,%%rbx), %%rdx\n"
+			 "paddq %%xmm7, %%xmm7\n"
 			 ".globl past\npast:\n"
 			 "xorl %%ecx, %%ecx\n"
 			 "decq %1\n"
 			 "jnz 1b\n"
 			 : "+b"(count), "+r"(turns)
 			 :
-			 : "rcx", "rdx", "cc");
+			 : "rcx", "rdx", "cc", "xmm7");
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)

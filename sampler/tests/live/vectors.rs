@@ -208,7 +208,7 @@ fn vectors(name: &'static str, threads: u32, signals: bool) -> Result<(), Failed
     config.engine = Engine::Bpf;
     config.bpf.followed = 64;
     config.bpf.vectors = Some(VectorOptions {
-        share: Share::ALL,
+        share: Some(Share::ALL),
         most: 10_000,
     });
     let mut recording = Recording::with(&config)?;

@@ -3,11 +3,16 @@
 
 use addresses::{Bias, ImageAddress, ProcessAddress};
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess,
-    OpKind, Register,
+    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpKind,
+    Register,
 };
 
+use interpreter::Parameter;
 use machine::place::Pc;
+use sampler::VectorState;
+
+use super::truth::Difference;
+use crate::steps::results::{results as results_of, writes};
 
 /// Instructions of a block that is tried first, next, and last: of one that is to be compared, and
 /// of one whose first result is wanted, which later instructions may write over.
@@ -109,6 +114,80 @@ pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
     exits
 }
 
+/// Whether one of these steps reads or writes vector or mask registers, or those of x87.
+pub(crate) fn uses_vectors(steps: &[Step]) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    steps.iter().any(|step| {
+        let options = InstructionInfoOptions::NO_MEMORY_USAGE;
+        let info = factory.info_options(&step.instruction, options);
+        let mut used = info.used_registers().iter().map(|used| used.register());
+        used.any(|of| of.is_vector_register() || of.is_k() || of.is_st() || of.is_mm())
+    })
+}
+
+/// Registers other than general ones that these steps write and that still hold that behind the
+/// last one, with what they hold: the number of the step, and the values of its results.
+pub(crate) fn vector_results(
+    steps: &[Step],
+    after: &sampler::Registers,
+    others: &VectorState,
+) -> Vec<(usize, Parameter, u64)> {
+    let mut all = Vec::new();
+    // Bits of registers that a later step writes. Whatever that does on the stack of x87, names of
+    // what lies on it are others behind it.
+    let (mut later, mut later_masks, mut later_x87) = (0_u32, 0_u8, false);
+    for (number, step) in steps.iter().enumerate().rev() {
+        let (mut own, mut own_masks, mut own_x87) = (0, 0, false);
+        for (parameter, value) in results_of(&step.instruction, after, Some(others)) {
+            let (register, is_last) = match parameter {
+                Parameter::Pair(of) if of.is_k() => (of, later_masks >> of.number() & 1 == 0),
+                Parameter::PairWord(of, _) if of.is_st() => (of, !later_x87),
+                Parameter::PairWord(of, _) => (of, later >> of.number() & 1 == 0),
+                _ => continue,
+            };
+            if is_last {
+                all.push((number, parameter, value));
+            }
+            match register {
+                of if of.is_k() => own_masks |= 1 << of.number(),
+                of if of.is_st() => own_x87 = true,
+                of => own |= 1 << of.number(),
+            }
+        }
+        later |= own;
+        later_masks |= own_masks;
+        later_x87 |= own_x87 || touches_x87(&step.instruction);
+    }
+    all.reverse();
+    all
+}
+
+/// The number of the last step that writes the register in which there is a difference, as far as
+/// it is a general or a vector register, or a mask.
+pub(crate) fn last_writer(steps: &[Step], difference: Difference) -> Option<usize> {
+    let is_it = |of: Register| match difference {
+        Difference::Register(number) => of.is_gpr() && of.full_register().number() == number,
+        Difference::Vector(number) => of.is_vector_register() && of.number() == number,
+        Difference::Mask(number) => of.is_k() && of.number() == number,
+        _ => false,
+    };
+    let mut factory = InstructionInfoFactory::new();
+    steps.iter().rposition(|step| {
+        let options = InstructionInfoOptions::NO_MEMORY_USAGE;
+        let info = factory.info_options(&step.instruction, options);
+        let mut used = info.used_registers().iter();
+        used.any(|used| writes(used.access()) && is_it(used.register()))
+    })
+}
+
+/// Whether an instruction may change what lies on the stack of x87, or where.
+fn touches_x87(instruction: &Instruction) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+    let mut used = info.used_registers().iter().map(|used| used.register());
+    instruction.fpu_stack_increment_info().writes_top() || used.any(|of| of.is_st() || of.is_mm())
+}
+
 /// The general registers that these steps write and that still hold that behind the last one: the
 /// number of the step, and the register as it is written.
 pub(crate) fn results(steps: &[Step]) -> Vec<(usize, Register)> {
@@ -120,14 +199,7 @@ pub(crate) fn results(steps: &[Step]) -> Vec<(usize, Register)> {
         let options = InstructionInfoOptions::NO_MEMORY_USAGE;
         let info = factory.info_options(&step.instruction, options);
         for used in info.used_registers() {
-            let writes = matches!(
-                used.access(),
-                OpAccess::Write
-                    | OpAccess::ReadWrite
-                    | OpAccess::CondWrite
-                    | OpAccess::ReadCondWrite
-            );
-            if writes && used.register().is_gpr() {
+            if writes(used.access()) && used.register().is_gpr() {
                 written.push(used.register());
             }
         }
@@ -216,6 +288,49 @@ mod tests {
         assert_eq!(exits(&steps(&[0xeb, 0xfe]), false), []);
         // syscall
         assert_eq!(exits(&steps(&[0x0f, 0x05]), false), [exit(1, 0x5102)]);
+    }
+
+    /// Of vectors, masks and x87 results are told by words, those that no later step writes over.
+    #[test]
+    fn what_is_left_of_vectors() {
+        // addsd xmm0, xmm1; mulsd xmm0, xmm2; movapd xmm3, xmm0; kmovw k1, eax; fld1; fldz
+        let code = [
+            0xf2, 0x0f, 0x58, 0xc1, 0xf2, 0x0f, 0x59, 0xc2, 0x66, 0x0f, 0x28, 0xd8, 0xc5, 0xf8,
+            0x92, 0xc8, 0xd9, 0xe8, 0xd9, 0xee,
+        ];
+        let steps = steps(&code);
+        assert!(uses_vectors(&steps[..1]) && uses_vectors(&steps[5..]));
+        assert!(!uses_vectors(&self::steps(&[0x90])));
+        let others = VectorState {
+            vectors: std::array::from_fn(|number| [number as u8; 64]),
+            masks: [7; 8],
+            mxcsr: 0x1f80,
+            x87: sampler::X87 {
+                control: 0x37f,
+                status: 0,
+                used: 0xff,
+                stack: std::array::from_fn(|place| [place as u8; 10]),
+            },
+        };
+        let left = vector_results(&steps, &sampler::Registers::default(), &others);
+        let names: Vec<_> = left
+            .iter()
+            .map(|(number, parameter, _)| format!("{number} {parameter}"))
+            .collect();
+        let word = |number: usize, register: &str, word: usize| {
+            format!("{number} pair.{register}.u64[{word}]")
+        };
+        let expected = [
+            word(1, "xmm0", 0),
+            word(1, "xmm0", 1),
+            word(2, "xmm3", 0),
+            word(2, "xmm3", 1),
+            "3 pair.k1".to_owned(),
+            word(5, "st0", 0),
+            word(5, "st0", 1),
+        ];
+        assert_eq!(names.len(), expected.len(), "{names:?}");
+        assert!(expected.iter().all(|of| names.contains(of)), "{names:?}");
     }
 
     /// Results are those that no later instruction writes over.

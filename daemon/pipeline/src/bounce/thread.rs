@@ -73,6 +73,7 @@ fn attempt(breakpoints: &Breakpoints, request: Request) -> Answer {
             exit: of.address,
             code: request.code.get(..bytes).unwrap_or_default().into(),
             calls_system: steps.iter().any(|step| calls_system(&step.instruction)),
+            wants_vectors: request.uses_vectors,
         };
         match breakpoints.pair(&block, ALLOWED) {
             Ok(found) => {

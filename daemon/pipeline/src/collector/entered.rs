@@ -2,13 +2,16 @@
 
 use addresses::ImageAddress;
 use counters::{Counter, CounterKey, Group};
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, InstructionInfoOptions, OpAccess,
+};
 use rustc_hash::FxHashMap;
-use sampler::{Burst, Entry, RawSample};
+use sampler::{Burst, Entry, RawSample, Record};
 
 use super::Collector;
-use crate::entries::{Entries, Kept, Seen, Target};
-use consumers::entries::{ARGUMENTS, Arrived, Entered};
+use crate::entries::{Kept, Seen, Target, VectorArguments};
+use crate::entries::Entries;
+use consumers::entries::{ARGUMENTS, Arrived, ArrivedWith, Entered, VECTORS};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
 use machine::flow::Verdict;
@@ -55,10 +58,10 @@ pub(super) fn meet(
             continue;
         }
         let pc = Pc { image, address };
-        if !is_entered_by_calls(space, pc) {
+        let Some(reads_vectors) = entered_by_calls(space, pc) else {
             entries.refuse(pc);
             continue;
-        }
+        };
         let mut code = [0; CODE];
         let read = space.images.borrow_mut().read(image, address, &mut code);
         if read > 0 {
@@ -72,34 +75,45 @@ pub(super) fn meet(
                 },
                 process,
                 pc,
+                reads_vectors,
             });
         }
     }
 }
 
-/// Whether a function begins here whose first instruction is executed once for each call: no jump
-/// of its own leads there.
-fn is_entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> bool {
-    let Some((start, end)) = space.function(pc) else {
-        return false;
-    };
+/// Whether the function that begins here reads a vector register that may be an argument. `None` if
+/// none begins, or its first instruction is executed more often than it is called: a jump of its
+/// own leads there.
+fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<bool> {
+    let (start, end) = space.function(pc)?;
     let length = end.0.saturating_sub(start.0);
     if start != pc.address || length > LONGEST {
-        return false;
+        return None;
     }
     let mut code = vec![0; length as usize];
     let read = space.images.borrow_mut().read(pc.image, start, &mut code);
     if read < code.len() {
-        return false;
+        return None;
     }
     let decoder = Decoder::with_ip(64, &code, start.0, DecoderOptions::NONE);
-    !decoder.into_iter().any(|instruction| {
+    let mut factory = InstructionInfoFactory::new();
+    let mut reads_vectors = false;
+    for instruction in decoder {
         let jumps = matches!(
             instruction.flow_control(),
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
         );
-        jumps && ImageAddress(instruction.near_branch_target()) == start
-    })
+        if jumps && ImageAddress(instruction.near_branch_target()) == start {
+            return None;
+        }
+        let info = factory.info_options(&instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        reads_vectors |= info.used_registers().iter().any(|used| {
+            let register = used.register();
+            let writes_only = matches!(used.access(), OpAccess::Write | OpAccess::CondWrite);
+            register.is_vector_register() && register.number() < VECTORS && !writes_only
+        });
+    }
+    Some(reads_vectors)
 }
 
 /// Where a call came from: the call instruction that it returns behind.
@@ -119,8 +133,22 @@ impl Collector {
         self.entries = Some(entries);
     }
 
-    /// Takes what was seen at entries since the last call.
-    pub fn take_entries(&mut self) {
+    /// Keeps what the handler brought from the entry of a function. Another record is given back.
+    pub(super) fn without_vectors_at_entry(&mut self, record: Record) -> Option<Record> {
+        match record {
+            Record::Packed(packed) if packed.is_at_entry() => {
+                if let (Some(entries), Some(stop)) = (&mut self.entries, packed.at_entry()) {
+                    entries.came_in(stop);
+                }
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    /// Takes what was seen at entries since the last call; at the end no vector registers are
+    /// waited for.
+    pub fn take_entries(&mut self, is_last: bool) {
         let Some(entries) = &mut self.entries else {
             return;
         };
@@ -128,7 +156,7 @@ impl Collector {
         self.tables.count(Counter::EntriesWithoutRoom, without_room);
         let refused = std::mem::take(&mut entries.not_watched);
         self.tables.count(Counter::EntriesNotWatched, refused);
-        while let Some(seen) = self.entries.as_mut().and_then(Entries::next) {
+        while let Some(seen) = self.entries.as_mut().and_then(|of| of.next(is_last)) {
             self.entered(seen);
         }
         self.choose_hottest();
@@ -165,7 +193,11 @@ impl Collector {
 
     /// Takes what was seen of one function in a while.
     fn entered(&mut self, seen: Seen) {
-        let Seen { target, burst } = seen;
+        let Seen {
+            target,
+            burst,
+            vectors,
+        } = seen;
         let (burst, kept) = match burst {
             Ok((burst, Some(kept))) => (burst, kept),
             Ok((_, None)) => return self.tables.count(Counter::Trials, 1),
@@ -183,11 +215,18 @@ impl Collector {
         if kept.calls.is_empty() {
             return self.tables.count(Counter::BurstsEmpty, 1);
         }
-        self.tell_calls(&target, &burst, &kept);
+        self.tell_calls(&target, &burst, &kept, vectors.as_deref());
     }
 
-    /// Tells the calls of a burst that count.
-    fn tell_calls(&mut self, target: &Target, burst: &Burst, kept: &Kept) {
+    /// Tells the calls of a burst that count: their vector registers, if the burst is to tell these,
+    /// and the others otherwise.
+    fn tell_calls(
+        &mut self,
+        target: &Target,
+        burst: &Burst,
+        kept: &Kept,
+        vectors: Option<&[Option<VectorArguments>]>,
+    ) {
         let pid = target.entry.pid;
         let Some(owner) = self.owner(pid, burst.begin, None, false, 0) else {
             return;
@@ -214,18 +253,26 @@ impl Collector {
         };
         let returns_to = target.entry.returns_to;
         let mut without_site = 0;
-        let mut arrived = |call: &sampler::Entered| {
+        let mut arrived = |(number, call): (usize, &sampler::Entered)| {
             let site = site(&space, target.pc, call);
             without_site += u64::from(site.is_none());
             Arrived {
                 caller: site.and_then(|site| shared.pc(site)),
-                arguments: REGISTERS.map(|register| call.registers.gpr[register]),
-                result: returns_to
-                    .filter(|_| call.return_address == returns_to)
-                    .map(|_| call.result),
+                values: match vectors {
+                    Some(all) => ArrivedWith::Vectors(match all.get(number).copied().flatten() {
+                        Some(found) => found.map(Some),
+                        None => [None; VECTORS],
+                    }),
+                    None => ArrivedWith::General(
+                        REGISTERS.map(|register| call.registers.gpr[register]),
+                        returns_to
+                            .filter(|_| call.return_address == returns_to)
+                            .map(|_| call.result),
+                    ),
+                },
             }
         };
-        let calls: Vec<Arrived> = burst.calls.iter().map(&mut arrived).collect();
+        let calls: Vec<Arrived> = burst.calls.iter().enumerate().map(&mut arrived).collect();
         self.windows += 1;
         let told = Entered {
             callee: (owner, callee),
@@ -239,6 +286,13 @@ impl Collector {
         let first = calls.first().filter(|_| kept.calls.start > 0);
         let counted = calls.get(kept.calls.clone()).unwrap_or_default();
         let count = counted.len() as u64;
+        if let Some(all) = vectors {
+            let of_counted = all.get(kept.calls.clone()).unwrap_or_default();
+            let brought = of_counted.iter().flatten().count() as u64;
+            self.tables.count(Counter::EnteredWithVectors, brought);
+            self.tables
+                .count(Counter::EnteredWithoutVectors, count - brought);
+        }
         self.tables.consumers.entries.entered(
             &mut self.tables.shared,
             &told,

@@ -6,18 +6,33 @@ use iced_x86::Register;
 use interpreter::{
     Access, Code, CodeMemory, Memory, Parameter, Sink, StopReason, ValueKinds, Verdict, Window,
 };
-use sampler::{Outcome, RawSample, Record, UserRegisters};
+use sampler::{Miss, Outcome, RawSample, Record, UserRegisters, VectorState, Vectors};
 
 use super::samples::subject_of;
 use super::{Collector, start};
 use crate::bounce::block::{self, LONGEST, Step};
 use crate::bounce::truth::{self, Difference};
-use crate::bounce::{Answer, Bounce, Request, held};
+use crate::bounce::{Answer, Bounce, Brought, Request, held};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
 use machine::loadmap::ProcessId;
 use machine::window::{Captured, SampleMemory};
+
+/// What a thread has behind a block.
+struct Behind {
+    registers: sampler::Registers,
+    /// Where they were brought: all other registers.
+    others: Option<Box<VectorState>>,
+}
+
+/// The vector registers that a record brought.
+fn vectors_of(stop: RawSample) -> Option<Box<VectorState>> {
+    match stop.capture?.vectors {
+        Vectors::Here(state) => Some(state),
+        _ => None,
+    }
+}
 
 /// A window of which nothing is told.
 pub(super) struct Silent;
@@ -107,10 +122,12 @@ pub(super) fn block_at(
     if exits.is_empty() {
         return None;
     }
+    let longest = exits.iter().map(|exit| exit.steps).max().unwrap_or(0);
     Some(Request {
         pid: sample.pid,
         tid: sample.tid,
         process,
+        uses_vectors: block::uses_vectors(steps.get(..longest).unwrap_or(&steps)),
         steps,
         code: bytes,
         exits,
@@ -123,12 +140,15 @@ impl Collector {
         self.bounce = Some(bounce);
     }
 
-    /// Keeps what the handler brought from the entry of a block. Another record is given back.
+    /// Keeps what the handler brought from an end of a block. Another record is given back.
     pub(super) fn without_entry(&mut self, record: Record) -> Option<Record> {
         match record {
-            Record::Packed(entry) if entry.is_entry() => {
-                if let (Some(bounce), Some(entry)) = (&mut self.bounce, entry.unpack()) {
-                    bounce.came_in(entry);
+            Record::Packed(packed) if packed.is_entry() || packed.stop().is_some() => {
+                if let (Some(bounce), Some(found)) = (&mut self.bounce, packed.unpack()) {
+                    match packed.stop() {
+                        Some(stop) => bounce.brought(stop, found),
+                        None => bounce.came_in(found),
+                    }
                 }
                 None
             }
@@ -145,12 +165,12 @@ impl Collector {
         let (asked, busy) = if is_last { (0, 0) } else { bounce.ask() };
         self.tables.count(Counter::PairsAsked, asked);
         self.tables.count(Counter::PairsBusy, busy);
-        while let Some((answer, entry)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
-            self.answered(answer, entry);
+        while let Some((answer, brought)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
+            self.answered(answer, brought);
         }
     }
 
-    fn answered(&mut self, answer: Answer, entry: Option<RawSample>) {
+    fn answered(&mut self, answer: Answer, brought: Brought) {
         for miss in &answer.missed {
             self.tables
                 .count(CounterKey::of(Group::Pairs, miss.name()), 1);
@@ -164,6 +184,17 @@ impl Collector {
         let Some((pair, steps)) = pair else {
             return self.tables.count(Counter::PairsGivenUp, 1);
         };
+        let Brought {
+            entry,
+            with_vectors: [at_entry, at_exit],
+        } = brought;
+        // The one who brings vector registers takes the thread's place for it. Where none were
+        // brought it was another.
+        if pair.was_switched && at_entry.is_none() {
+            let switched = CounterKey::of(Group::Pairs, Miss::Switched.name());
+            self.tables.count(switched, 1);
+            return self.tables.count(Counter::PairsGivenUp, 1);
+        }
         self.totals.pairs += 1;
         self.tables.count(Counter::PairsSeen, 1);
         self.tables
@@ -171,14 +202,25 @@ impl Collector {
         let reads = self.bounce.as_ref().is_some_and(Bounce::reads_memory);
         self.tables.count(
             Counter::PairsWithoutMemory,
-            u64::from(reads && entry.is_none()),
+            u64::from(reads && entry.is_none() && at_entry.is_none()),
         );
-        let before = entry.unwrap_or(pair.before);
         let steps = request.steps.get(..steps).unwrap_or_default();
-        let Some(owner) = self.check_pair(&request, steps, &before, &pair.after) else {
+        if block::uses_vectors(steps) {
+            let counter = match (&at_entry, &at_exit) {
+                (Some(_), Some(_)) => Counter::PairsWithVectors,
+                _ => Counter::PairsWithoutVectors,
+            };
+            self.tables.count(counter, 1);
+        }
+        let before = at_entry.or(entry).unwrap_or(pair.before);
+        let after = Behind {
+            registers: pair.after,
+            others: at_exit.and_then(vectors_of),
+        };
+        let Some(owner) = self.check_pair(&request, steps, &before, &after) else {
             return;
         };
-        self.tell_results(owner, steps, &before, &pair.after);
+        self.tell_results(owner, steps, &before, &after);
     }
 
     /// Compares what is worked out of a block with what the processor made of it. Whose it is, if
@@ -188,7 +230,7 @@ impl Collector {
         request: &Request,
         steps: &[Step],
         before: &RawSample,
-        after: &sampler::Registers,
+        after: &Behind,
     ) -> Option<Owner> {
         let capture = before.capture.as_ref();
         let outcome = capture.map(|capture| capture.outcome);
@@ -267,12 +309,20 @@ impl Collector {
         let written = block::results(steps);
         let full = |register: Register| known.gpr[register.full_register().number() & 15];
         let results = written.iter().filter(|(_, of)| full(*of).get(8).is_some());
-        let (known_results, all) = (results.count() as u64, written.len() as u64);
+        let (mut known_results, mut all) = (results.count() as u64, written.len() as u64);
+        if let Some(others) = after.others.as_deref() {
+            let written = block::vector_results(steps, &after.registers, others);
+            let results = written.iter().filter(|(_, of, _)| truth::knows(known, *of));
+            known_results += results.count() as u64;
+            all += written.len() as u64;
+        }
         self.totals.compared_results += known_results;
         self.tables.count(Counter::ResultsCompared, known_results);
         self.tables
             .count(Counter::ResultsUnknown, all - known_results);
-        match truth::difference(known, after) {
+        let difference = truth::difference(known, &after.registers)
+            .or_else(|| truth::difference_of_vectors(known, after.others.as_deref()?));
+        match difference {
             None => self.tables.count(Counter::PairsAgreed, 1),
             Some(_) if may_be_raced => {
                 self.totals.raced += 1;
@@ -286,12 +336,7 @@ impl Collector {
     /// Counts a disagreement by the block's instructions: the first that may have made it stands
     /// for it.
     fn disagrees(&mut self, first: Step, steps: &[Step], difference: Difference) {
-        let made_it = |(number, register): &(usize, Register)| match difference {
-            Difference::Register(of) if register.full_register().number() == of => Some(*number),
-            _ => None,
-        };
-        let written = block::results(steps);
-        let number = written.iter().find_map(made_it);
+        let number = block::last_writer(steps, difference);
         let step = number
             .and_then(|number| steps.get(number))
             .unwrap_or(&first);
@@ -321,7 +366,7 @@ impl Collector {
         owner: Owner,
         steps: &[Step],
         before: &RawSample,
-        after: &sampler::Registers,
+        after: &Behind,
     ) {
         self.windows += 1;
         let context = Context {
@@ -334,12 +379,20 @@ impl Collector {
             times: 1,
             part: 1.0,
         };
-        let results = block::results(steps);
+        let general = block::results(steps).into_iter().map(|(number, register)| {
+            let value = held(register, &after.registers.gpr);
+            (number, Parameter::Pair(register), value)
+        });
+        let mut results: Vec<_> = general.collect();
+        if let Some(others) = after.others.as_deref() {
+            results.extend(block::vector_results(steps, &after.registers, others));
+            results.sort_by_key(|(number, ..)| *number);
+        }
         self.tables.count(Counter::PairValues, results.len() as u64);
         let tables = &mut self.tables;
         let (shared, values) = (&mut tables.shared, &mut tables.consumers.values);
         values.begins(shared, &context);
-        for (number, register) in results {
+        for (number, parameter, value) in results {
             let pc = steps[number].pc;
             let at = At {
                 window: &context,
@@ -347,8 +400,7 @@ impl Collector {
                 depth: number as u32 + 1,
                 caller: None,
             };
-            let event = (Parameter::Pair(register), Some(held(register, &after.gpr)));
-            values.values(shared, &at, &[event]);
+            values.values(shared, &at, &[(parameter, Some(value))]);
         }
     }
 }

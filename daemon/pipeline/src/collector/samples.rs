@@ -20,7 +20,8 @@ impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
     pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
         let record = self.without_second(record);
-        let Some(record) = record.and_then(|record| self.without_entry(record)) else {
+        let record = record.and_then(|record| self.without_entry(record));
+        let Some(record) = record.and_then(|record| self.without_vectors_at_entry(record)) else {
             return;
         };
         let arrival = Arrival {

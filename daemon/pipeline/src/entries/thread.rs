@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use addresses::{ProcessAddress, ReturnAddress};
 use rustc_hash::FxHashMap;
-use sampler::{Burst, Miss, Tid, entries, entry_cost};
+use sampler::{AtEntries, Burst, Miss, Tid, entries, entry_cost};
 
-use super::width::Width;
+use super::width::{Kept, Width};
 use super::{Seen, Target, Targets, lock};
 use machine::place::Pc;
 
@@ -22,18 +22,27 @@ const PARTS: u64 = 100;
 const YIELDED: Duration = Duration::from_secs(1);
 /// What a hit is taken to cost where that cannot be found out, in nanoseconds.
 const USUAL_COST: u64 = 2_000;
+/// One burst in so many tells vector registers, and how long it lasts at most.
+const BURSTS_OF_VECTORS: u32 = 8;
+const LONGEST: Duration = Duration::from_millis(100);
+/// From its end to the next burst, at least.
+const APART: Duration = Duration::from_millis(2);
 /// Functions whose widths are remembered.
 const MOST_WIDTHS: usize = 1 << 12;
 
 /// Starts it. It ends when nobody looks any more.
-pub(super) fn start(targets: Targets, seen: SyncSender<Seen>) -> io::Result<()> {
+pub(super) fn start(
+    targets: Targets,
+    vectors: Option<AtEntries>,
+    seen: SyncSender<Seen>,
+) -> io::Result<()> {
     thread::Builder::new()
         .name("entries".to_owned())
-        .spawn(move || run(&targets, &seen))
+        .spawn(move || run(&targets, vectors.as_ref(), &seen))
         .map(drop)
 }
 
-fn run(targets: &Targets, seen: &SyncSender<Seen>) {
+fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<Seen>) {
     let cost = entry_cost().unwrap_or(USUAL_COST);
     tracing::debug!(cost, "nanoseconds of a hit at an entry");
     let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
@@ -68,13 +77,36 @@ fn run(targets: &Targets, seen: &SyncSender<Seen>) {
         if sites.len() >= MOST_WIDTHS {
             sites.clear();
         }
+        if let Some(vectors) = vectors
+            && target.reads_vectors
+            && rand::random_ratio(1, BURSTS_OF_VECTORS)
+        {
+            let begun = Instant::now();
+            let burst = entries(&target.entry, LONGEST, Some(vectors));
+            let burst = burst.map(|burst| {
+                let kept = Kept::all_but_first(&burst);
+                (burst, Some(kept))
+            });
+            let burst = Seen {
+                target,
+                burst,
+                vectors: Some(Vec::new()),
+            };
+            if seen.send(burst).is_err() {
+                return;
+            }
+            // What comes next is not to depend on how soon the burst was full, nor to be taken for
+            // what is brought of its last hit.
+            thread::sleep(LONGEST.saturating_sub(begun.elapsed()).max(APART));
+            continue;
+        }
         let width = widths.entry(target.pc).or_default();
         let mut target = target;
         let place = (target.entry.tid, target.entry.address);
         // Every other burst looks at results as well, of calls from one site.
         let site = sites.get(&place).copied();
         target.entry.returns_to = site.filter(|_| rand::random());
-        let burst = entries(&target.entry, width.lasts());
+        let burst = entries(&target.entry, width.lasts(), None);
         if let Ok(burst) = &burst
             && !burst.calls.is_empty()
             && let Some(to) = burst.calls[rand::random_range(0..burst.calls.len())].return_address
@@ -97,6 +129,7 @@ fn run(targets: &Targets, seen: &SyncSender<Seen>) {
         let seen_of = Seen {
             target,
             burst: judged,
+            vectors: None,
         };
         if seen.send(seen_of).is_err() {
             return;

@@ -43,6 +43,17 @@ pub(crate) struct Kept {
     pub(crate) is_dense: bool,
 }
 
+impl Kept {
+    /// All calls of a burst but the first, of a part of the time that is not known.
+    pub(super) fn all_but_first(burst: &Burst) -> Self {
+        Self {
+            calls: 1.min(burst.calls.len())..burst.calls.len(),
+            times: 1,
+            is_dense: true,
+        }
+    }
+}
+
 impl Default for Width {
     fn default() -> Self {
         Self {
@@ -74,11 +85,7 @@ impl Width {
             self.is_dense |= span / stops.max(1) < cost.saturating_mul(3) / 2;
         }
         if self.is_dense {
-            return Some(Kept {
-                calls: 1.min(calls.len())..calls.len(),
-                times: 1,
-                is_dense: true,
-            });
+            return Some(Kept::all_but_first(burst));
         }
         let late = (0..calls.len()).rev();
         let late = late.take_while(|number| passed(*number) > self.ns).count();

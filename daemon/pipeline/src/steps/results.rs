@@ -64,7 +64,8 @@ pub(crate) fn results(
     results
 }
 
-fn writes(access: OpAccess) -> bool {
+/// Whether an operand with this access is written, perhaps.
+pub(crate) fn writes(access: OpAccess) -> bool {
     matches!(
         access,
         OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite

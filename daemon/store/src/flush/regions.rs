@@ -122,7 +122,8 @@ fn pointed(tables: &Tables, loadmap: &mut Loadmap, images: &mut Images) -> (Vec<
             }
         }
     }
-    for ((owner, _), profile, _) in tables.consumers.entries.each() {
+    let entries = tables.consumers.entries.each();
+    for ((owner, _), profile, _) in entries.filter(|(_, profile, _)| profile.may_point()) {
         for tuple in profile.list.tuples() {
             if may_be(tuple.value, LEAST) {
                 add(owner, tuple.value);
