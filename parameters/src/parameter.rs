@@ -65,6 +65,8 @@ pub enum Parameter {
     Pair(Register),
     /// A word of another register that the instruction wrote, likewise.
     PairWord(Register, u8),
+    /// What an instruction left in memory, up to eight bytes, likewise.
+    PairMem,
     /// What a called function returned in `rax`, as a breakpoint behind the call showed it. For
     /// hosts that set breakpoints, too.
     Result,
@@ -105,7 +107,9 @@ impl Parameter {
             Self::Ret => ValueKinds::RET,
             Self::Operand(_) => ValueKinds::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
-            Self::Pair(_) | Self::PairWord(..) | Self::Result => ValueKinds::NONE,
+            Self::Pair(_) | Self::PairWord(..) | Self::PairMem | Self::Result => {
+                ValueKinds::NONE
+            }
             Self::Stride | Self::Line => ValueKinds::STRIDE,
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
@@ -182,7 +186,7 @@ impl FromStr for Parameter {
 }
 
 /// The parameters that are one each.
-const UNITS: [(Parameter, &str); 16] = [
+const UNITS: [(Parameter, &str); 17] = [
     (Parameter::Taken, "taken"),
     (Parameter::Ea, "ea"),
     (Parameter::Base, "base"),
@@ -193,6 +197,7 @@ const UNITS: [(Parameter, &str); 16] = [
     (Parameter::Ret, "ret"),
     (Parameter::VectorRet, "vret"),
     (Parameter::Result, "result"),
+    (Parameter::PairMem, "pair.mem"),
     (Parameter::Stride, "stride"),
     (Parameter::Line, "line"),
     (Parameter::Reload, "reload"),

@@ -21,6 +21,7 @@ struct shared {
 	struct settings settings;
 	struct record record;
 	struct stack_copy stack_copy;
+	struct block_operand block_operand;
 	struct trapped trapped;
 	struct waker waker;
 	struct cycles_key cycles_key;

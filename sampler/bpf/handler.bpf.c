@@ -42,7 +42,7 @@ int on_overflow(struct interrupt *interrupt)
 	int goes_on = interrupt->period == BREAKPOINT_PERIOD;
 
 	if (goes_on)
-		enter_block();
+		enter_block(interrupt);
 	if (!work) {
 		count(COUNT_NO_SCRATCH);
 		return goes_on;

@@ -52,6 +52,8 @@ enum shared_limits {
 	/* The period of a second record from an end of a block has this bit, the number of the attempt
 	 * from bit 1 on, and bit 0 at the exit. */
 	STOP_BIT = 63,
+	/* Operands of a block that are read at its exit. */
+	BLOCK_OPERANDS = 4,
 	/* Vector registers in which arguments are passed. */
 	VECTOR_ARGUMENTS = 8,
 };
@@ -490,6 +492,20 @@ struct record {
 	u32 copied;
 };
 
+/* What is read where a block ends: memory that it stores to. */
+struct block_operand {
+	/* Its displacement, and from the entry on its address. */
+	u64 address;
+	/* What is there at the exit. */
+	u64 held;
+	/* Numbers of registers, or more than there are; and by what the index is multiplied. */
+	u8 base, index, scale;
+	/* 1 to 8; 0: there is no such operand. */
+	u8 bytes;
+	/* It was read. */
+	u32 is_read;
+};
+
 /* A thread that has breakpoints. */
 struct trapped {
 	/* Signals that were delivered to it since the entry. */
@@ -500,6 +516,7 @@ struct trapped {
 	u32 wants_vectors;
 	/* It has come by the entry, and by the exit behind that. */
 	u32 entered, left;
+	struct block_operand operands[BLOCK_OPERANDS];
 };
 
 /* A thread that brings vector registers, of each CPU. */

@@ -223,10 +223,11 @@ int on_exit_of_block(struct interrupt *interrupt)
 {
 	struct trapped *thread = find_trapped();
 
-	if (!thread || !thread->entered || thread->left || !thread->wants_vectors)
+	if (!thread || !thread->entered || thread->left)
 		return 1;
-	thread->left = 1;
-	ask_at_breakpoint(interrupt, name_stop(thread, 1));
+	leave_block(thread);
+	if (thread->wants_vectors)
+		ask_at_breakpoint(interrupt, name_stop(thread, 1));
 	return 1;
 }
 

@@ -22,7 +22,7 @@ mod vectors;
 mod verifier;
 
 pub use record::{AtEntry, Packed, Stop};
-pub(crate) use trapped::Trapped;
+pub(crate) use trapped::{MOST_OPERANDS, Trapped};
 pub(crate) use vectors::Wakes;
 
 /// The handler, compiled by the build script. Aligned as an ELF file in memory must be.
@@ -405,9 +405,9 @@ fn prepare(
             follow
         } else if vectors::PROGRAMS.iter().any(|of| name == *of) {
             vectors
-        } else if name == *trapped::PROGRAM {
+        } else if name == *trapped::PROGRAM || name == *trapped::AT_EXIT {
             breakpoints
-        } else if name == *trapped::AT_EXIT || name == *trapped::AT_ENTRY {
+        } else if name == *trapped::AT_ENTRY {
             vectors
         } else {
             timer == timer::PROGRAMS.iter().any(|of| name == *of)

@@ -31,7 +31,7 @@ use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
-use crate::bpf::Trapped;
+use crate::bpf::{MOST_OPERANDS, Trapped};
 use crate::bpf::abi::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
@@ -67,6 +67,39 @@ pub struct Block {
     /// The handler is to bring the vector registers at both ends, where it [can](
     /// Breakpoints::brings_vectors).
     pub wants_vectors: bool,
+    /// Memory that the block stores to, which the handler is to read at the exit: as many as
+    /// [`Block::MOST_OPERANDS`] at most.
+    pub operands: Vec<MemoryOperand>,
+}
+
+impl Block {
+    /// How many operands are read at the exit.
+    pub const MOST_OPERANDS: usize = MOST_OPERANDS;
+}
+
+/// Where an operand is, by what registers hold at the entry of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOperand {
+    /// Numbers of general registers in the processor's order.
+    pub base: Option<u8>,
+    /// The one that is multiplied.
+    pub index: Option<u8>,
+    /// By what: 1, 2, 4 or 8.
+    pub scale: u8,
+    /// What is added.
+    pub displacement: u64,
+    /// Its size: 1 to 8.
+    pub bytes: u8,
+}
+
+impl MemoryOperand {
+    /// Its address where the general registers hold this.
+    pub fn address(&self, gpr: &[u64; 16]) -> ProcessAddress {
+        let held = |number: Option<u8>| number.map_or(0, |of| gpr[usize::from(of) & 15]);
+        let index = held(self.index).wrapping_mul(self.scale.into());
+        let sum = self.displacement.wrapping_add(held(self.base));
+        ProcessAddress(sum.wrapping_add(index))
+    }
 }
 
 /// What was seen at both ends of a block, in one execution.
@@ -84,6 +117,8 @@ pub struct Pair {
     /// The thread was switched away once, which is one of these: for its vector registers to be
     /// brought at the entry, or for another thread. Then it is a pair only if they were brought.
     pub was_switched: bool,
+    /// What the operands of the block held at the exit, in their order, where they could be read.
+    pub held: Vec<Option<u64>>,
 }
 
 reasons! {
@@ -133,7 +168,7 @@ impl Breakpoints {
 
     /// Whether the handler can bring vector registers.
     pub fn brings_vectors(&self) -> bool {
-        self.handler.is_some() && self.watch.at_exit().is_some()
+        self.handler.is_some() && self.watch.brings_vectors()
     }
 
     /// How the thread is kept from being misread where a signal comes between both ends.
@@ -156,6 +191,7 @@ impl Breakpoints {
             code: Box::default(),
             calls_system: false,
             wants_vectors: false,
+            operands: Vec::new(),
         };
         match Armed::new(&breakpoints, &block)?.wait(&block, allowed) {
             Ok(_) | Err(Miss::NoExit) => Ok(()),
@@ -174,7 +210,7 @@ impl Breakpoints {
         self.may_touch(block)?;
         let wants_vectors = block.wants_vectors && self.brings_vectors();
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let watched = self.watch.begin(block.tid, attempt, wants_vectors)?;
+        let watched = self.watch.begin(block, attempt, wants_vectors)?;
         let time_set = sys::clock_now();
         let hits = {
             let armed = Armed::new(self, block)?;
@@ -192,7 +228,7 @@ impl Breakpoints {
         if block.calls_system && leaves(before.registers.gpr[0]) {
             return Err(Miss::Leaves);
         }
-        watched.end(before.signals, after.signals)?;
+        let held = watched.end(before.signals, after.signals)?;
         self.may_touch(block)?;
         Ok(Pair {
             before: RawSample {
@@ -212,6 +248,7 @@ impl Breakpoints {
             time_set,
             attempt,
             was_switched: switches > 0 && !block.calls_system,
+            held,
         })
     }
 
@@ -303,7 +340,8 @@ impl Armed {
         if let Some(handler) = &of.handler {
             sys::set_bpf(entry.as_fd(), handler.as_fd()).map_err(refused)?;
         }
-        if let Some(at_exit) = of.watch.at_exit().filter(|_| block.wants_vectors) {
+        let is_of_use = block.wants_vectors || !block.operands.is_empty();
+        if let Some(at_exit) = of.watch.at_exit().filter(|_| is_of_use) {
             sys::set_bpf(exit.as_fd(), at_exit.as_fd()).map_err(refused)?;
         }
         counters.push(leader);

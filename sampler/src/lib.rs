@@ -74,7 +74,8 @@ mod wakers;
 
 pub use bpf::{AtEntry, Packed, Stop};
 pub use breakpoints::{
-    AtEntries, Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost,
+    AtEntries, Block, Breakpoints, Burst, Entered, Entry, MemoryOperand, Miss, Pair, entries,
+    entry_cost,
 };
 pub use capture::{
     CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,

@@ -260,6 +260,7 @@ mod tests {
             time_set: 2_000,
             attempt: 7,
             was_switched: false,
+            held: Vec::new(),
         };
         assert!(is_of(&entry(2, 4_000, 3), &pair));
         assert!(!is_of(&entry(1, 4_000, 3), &pair));

@@ -6,7 +6,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::abi::{self, Plain};
 use super::{Bpf, map};
-use crate::{Error, Tid};
+use crate::{Error, MemoryOperand, Tid};
 
 /// It runs whenever a signal is delivered.
 pub(super) const PROGRAM: &str = "on_signal";
@@ -15,11 +15,29 @@ pub(super) const AT_EXIT: &str = "on_exit_of_block";
 /// It runs at entries of functions, and has vector registers brought there.
 pub(super) const AT_ENTRY: &str = "on_entry_of_function";
 
+/// Memory operands of a block that can be read at its exit.
+pub(crate) const MOST_OPERANDS: usize = abi::BLOCK_OPERANDS as usize;
+
+/// A number that no register has.
+const NO_REGISTER: u8 = u8::MAX;
+
+const NO_OPERAND: abi::BlockOperand = abi::BlockOperand {
+    address: 0,
+    held: 0,
+    base: NO_REGISTER,
+    index: NO_REGISTER,
+    scale: 0,
+    bytes: 0,
+    is_read: 0,
+};
+
 /// What the handler knows of threads that have breakpoints.
 pub(crate) struct Trapped {
     threads: MapHandle,
-    /// Where vector registers can be brought: the program for exits.
-    at_exit: Option<OwnedFd>,
+    /// The program for exits.
+    at_exit: OwnedFd,
+    /// Whether vector registers can be brought.
+    brings_vectors: bool,
     /// Of the program that counts signals, which runs no more when this is dropped.
     _link: Link,
 }
@@ -31,25 +49,41 @@ impl Trapped {
         &self,
         tid: Tid,
         attempt: u32,
-        wants_vectors: bool,
+        (wants_vectors, operands): (bool, &[MemoryOperand]),
     ) -> Result<(), libbpf_rs::Error> {
+        let mut all: [abi::BlockOperand; MOST_OPERANDS] = std::array::from_fn(|_| NO_OPERAND);
+        for (to, of) in all.iter_mut().zip(operands) {
+            *to = abi::BlockOperand {
+                address: of.displacement,
+                base: of.base.unwrap_or(NO_REGISTER),
+                index: of.index.unwrap_or(NO_REGISTER),
+                scale: of.scale,
+                bytes: of.bytes,
+                ..NO_OPERAND
+            };
+        }
         let thread = abi::Trapped {
             signals: 0,
             attempt,
             wants_vectors: wants_vectors.into(),
             entered: 0,
             left: 0,
+            operands: all,
         };
         let key = tid.0.to_ne_bytes();
         self.threads
             .update(&key, &thread.to_bytes(), MapFlags::ANY)
     }
 
-    /// How many signals came since the entry. `None` if that cannot be told.
-    pub(crate) fn signals(&self, tid: Tid) -> Option<u64> {
+    /// How many signals came since the entry, and what the operands held at the exit, if it could be
+    /// read. `None` if that cannot be told.
+    pub(crate) fn found(&self, tid: Tid) -> Option<(u64, Vec<Option<u64>>)> {
         let thread = self.threads.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY);
         let bytes: [u8; size_of::<abi::Trapped>()] = thread.ok()??.try_into().ok()?;
-        Some(abi::Trapped::get(&bytes).signals)
+        let found = abi::Trapped::get(&bytes);
+        let operands = found.operands.iter();
+        let held = operands.map(|of| (of.is_read != 0).then_some(of.held));
+        Some((found.signals, held.collect()))
     }
 
     /// Leaves it alone.
@@ -58,9 +92,14 @@ impl Trapped {
         let _ = self.threads.delete(&tid.0.to_ne_bytes());
     }
 
-    /// The program for exits, where vector registers can be brought.
-    pub(crate) fn at_exit(&self) -> Option<&OwnedFd> {
-        self.at_exit.as_ref()
+    /// The program for exits.
+    pub(crate) fn at_exit(&self) -> &OwnedFd {
+        &self.at_exit
+    }
+
+    /// Whether vector registers can be brought.
+    pub(crate) fn brings_vectors(&self) -> bool {
+        self.brings_vectors
     }
 }
 
@@ -73,10 +112,10 @@ impl Bpf {
 
     /// Has the programs run.
     pub(super) fn begin_breakpoints(&self, brings_vectors: bool) -> Result<Trapped, Error> {
-        let at_exit = brings_vectors.then(|| self.program_named(AT_EXIT));
         Ok(Trapped {
             threads: map(&self.object, "trapped")?,
-            at_exit: at_exit.transpose()?,
+            at_exit: self.program_named(AT_EXIT)?,
+            brings_vectors,
             _link: self.attach(PROGRAM)?,
         })
     }

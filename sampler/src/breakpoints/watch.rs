@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 
 use crate::bpf::Trapped;
-use crate::{Miss, Tid};
+use crate::{Block, Miss, Tid};
 
 /// Where the kernel says the number of its trace point of delivered signals.
 const POINTS: [&str; 2] = [
@@ -62,25 +62,31 @@ impl Watch {
         }
     }
 
-    /// The program for exits, where vector registers can be brought.
+    /// The program for exits, where the handler has one.
     pub(super) fn at_exit(&self) -> Option<&OwnedFd> {
         match self {
-            Watch::Program(trapped) => trapped.at_exit(),
+            Watch::Program(trapped) => Some(trapped.at_exit()),
             _ => None,
         }
     }
 
-    /// Counts the signals of a thread from now on; `wants_vectors`: the handler is to have its
-    /// vector registers brought where it is stopped, and to name this attempt.
+    /// Whether the handler can bring vector registers.
+    pub(super) fn brings_vectors(&self) -> bool {
+        matches!(self, Watch::Program(trapped) if trapped.brings_vectors())
+    }
+
+    /// Counts the signals of a block's thread from now on; `wants_vectors`: the handler is to have
+    /// its vector registers brought where it is stopped, and to name this attempt.
     pub(super) fn begin(
         &self,
-        tid: Tid,
+        block: &Block,
         attempt: u32,
         wants_vectors: bool,
     ) -> Result<Watched<'_>, Miss> {
+        let tid = block.tid;
         match self {
             Watch::Program(trapped) => {
-                let begun = trapped.begin(tid, attempt, wants_vectors);
+                let begun = trapped.begin(tid, attempt, (wants_vectors, &block.operands));
                 begun.map_err(|error| {
                     tracing::debug!(%error, "signals cannot be counted");
                     Miss::Refused
@@ -93,16 +99,17 @@ impl Watch {
 }
 
 impl Watched<'_> {
-    /// Whether none came: of the group's counts at both ends, or since it is watched.
-    pub(super) fn end(self, before: u64, after: u64) -> Result<(), Miss> {
-        let counted = match &self.0 {
-            Some((trapped, tid)) => trapped.signals(*tid),
-            None => Some(0),
+    /// What the block's operands held at its exit, where that was read, if no signal came: of the
+    /// group's counts at both ends, or since it is watched.
+    pub(super) fn end(self, before: u64, after: u64) -> Result<Vec<Option<u64>>, Miss> {
+        let found = match &self.0 {
+            Some((trapped, tid)) => trapped.found(*tid),
+            None => Some((0, Vec::new())),
         };
-        if before != after || counted != Some(0) {
-            return Err(Miss::Signalled);
+        match found {
+            Some((0, held)) if before == after => Ok(held),
+            _ => Err(Miss::Signalled),
         }
-        Ok(())
     }
 }
 

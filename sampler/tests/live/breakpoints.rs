@@ -99,6 +99,7 @@ impl Program {
                 code: code.into(),
                 calls_system: false,
                 wants_vectors: false,
+                operands: Vec::new(),
             },
             child,
             tids,

@@ -56,6 +56,7 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         | Parameter::VectorArg(_)
         | Parameter::Pair(_)
         | Parameter::PairWord(..)
+        | Parameter::PairMem
         | Parameter::Result => None,
         // So are system calls; the rest are of several instructions.
         Parameter::Stride

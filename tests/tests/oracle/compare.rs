@@ -55,6 +55,7 @@ impl Watch {
                 | Parameter::VectorArg(_)
                 | Parameter::Pair(_)
                 | Parameter::PairWord(..)
+                | Parameter::PairMem
                 | Parameter::Result
                 | Parameter::Stride
                 | Parameter::Line

@@ -3,13 +3,13 @@
 
 use addresses::{Bias, ImageAddress, ProcessAddress};
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpKind,
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpKind,
     Register,
 };
 
 use interpreter::Parameter;
 use machine::place::Pc;
-use sampler::VectorState;
+use sampler::{MemoryOperand, VectorState};
 
 use super::truth::Difference;
 use crate::steps::results::{results as results_of, writes};
@@ -114,6 +114,71 @@ pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
     exits
 }
 
+/// What these steps leave in memory, with the numbers of the steps, as far as where that is follows
+/// from the registers at the entry, and no later step stores elsewhere than that says.
+pub(crate) fn stored(steps: &[Step]) -> Vec<(usize, MemoryOperand)> {
+    let mut factory = InstructionInfoFactory::new();
+    let mut found = Vec::new();
+    let mut written = 0_u16;
+    for (number, step) in steps.iter().enumerate() {
+        let info = factory.info(&step.instruction);
+        let stores = info.used_memory().iter();
+        let stores = stores.filter(|used| writes(used.access())).count();
+        let operand = store_of(step, info).filter(|of| {
+            let changed = |register: Option<u8>| register.is_some_and(|of| written >> of & 1 != 0);
+            !changed(of.base) && !changed(of.index)
+        });
+        match (operand, stores) {
+            (_, 0) if !calls_system(&step.instruction) => {}
+            (Some(operand), 1) => found.push((number, operand)),
+            // Nobody knows where.
+            _ => found.clear(),
+        }
+        for used in info.used_registers() {
+            if writes(used.access()) && used.register().is_gpr() {
+                written |= 1 << (used.register().full_register().number() & 15);
+            }
+        }
+    }
+    found.truncate(sampler::Block::MOST_OPERANDS);
+    found
+}
+
+/// The operand in memory that a step writes, of eight bytes at most, if where it is follows from
+/// general registers.
+fn store_of(step: &Step, info: &InstructionInfo) -> Option<MemoryOperand> {
+    let instruction = &step.instruction;
+    let is_written =
+        |of: u32| instruction.op_kind(of) == OpKind::Memory && writes(info.op_access(of));
+    if !(0..instruction.op_count()).any(is_written) {
+        return None;
+    }
+    let number = |register: Register| match register {
+        Register::None => Some(None),
+        // Shorter ones are cut off.
+        of if of.is_gpr64() => Some(Some((of.number() & 15) as u8)),
+        _ => None,
+    };
+    let displacement = instruction.memory_displacement64();
+    let (base, displacement) = match instruction.memory_base() {
+        Register::RIP => {
+            let bias = Bias::between(step.address, ImageAddress(instruction.ip()));
+            (None, bias.in_process(ImageAddress(displacement)).0)
+        }
+        of => (number(of)?, displacement),
+    };
+    let is_flat = !matches!(instruction.memory_segment(), Register::FS | Register::GS);
+    let bytes = instruction.memory_size().size();
+    (is_flat && (1..=8).contains(&bytes)).then_some(MemoryOperand {
+        base,
+        index: number(instruction.memory_index())?,
+        // 1, 2, 4 or 8.
+        scale: instruction.memory_index_scale() as u8,
+        displacement,
+        bytes: bytes as u8,
+    })
+}
+
 /// Whether one of these steps reads or writes vector or mask registers, or those of x87.
 pub(crate) fn uses_vectors(steps: &[Step]) -> bool {
     let mut factory = InstructionInfoFactory::new();
@@ -163,8 +228,11 @@ pub(crate) fn vector_results(
 }
 
 /// The number of the last step that writes the register in which there is a difference, as far as
-/// it is a general or a vector register, or a mask.
+/// it is in a general or a vector register, a mask or memory.
 pub(crate) fn last_writer(steps: &[Step], difference: Difference) -> Option<usize> {
+    if let Difference::Memory(number) = difference {
+        return Some(number);
+    }
     let is_it = |of: Register| match difference {
         Difference::Register(number) => of.is_gpr() && of.full_register().number() == number,
         Difference::Vector(number) => of.is_vector_register() && of.number() == number,
@@ -288,6 +356,36 @@ mod tests {
         assert_eq!(exits(&steps(&[0xeb, 0xfe]), false), []);
         // syscall
         assert_eq!(exits(&steps(&[0x0f, 0x05]), false), [exit(1, 0x5102)]);
+    }
+
+    /// What is stored is known where the registers of its address are those of the entry, and until
+    /// a step stores elsewhere.
+    #[test]
+    fn what_is_stored() {
+        let numbers = |code: &[u8]| -> Vec<usize> {
+            let found = stored(&steps(code));
+            found.into_iter().map(|(number, _)| number).collect()
+        };
+        // lock xadd [rbx+8*rcx-8], rax; mov [rip+0x10], edx
+        let code = [
+            0xf0, 0x48, 0x0f, 0xc1, 0x44, 0xcb, 0xf8, 0x89, 0x15, 0x10, 0, 0, 0,
+        ];
+        let found = stored(&steps(&code));
+        let mut gpr = [0; 16];
+        (gpr[1], gpr[3]) = (2, 0x1000);
+        let at: Vec<_> = found
+            .iter()
+            .map(|(number, of)| (*number, of.address(&gpr).0, of.bytes))
+            .collect();
+        // The second lies 0x10 behind its end, which is 13 bytes on.
+        assert_eq!(at, [(0, 0x1008, 8), (1, 0x511d, 4)]);
+        // mov rbx, rax; mov [rbx], rax
+        assert_eq!(numbers(&[0x48, 0x89, 0xc3, 0x48, 0x89, 0x03]), [] as [usize; 0]);
+        // mov [rbx], rax; push rax; mov [rbx], al
+        assert_eq!(numbers(&[0x48, 0x89, 0x03, 0x50, 0x88, 0x03]), [2]);
+        // movups [rbx], xmm0; mov fs:[rbx], rax
+        assert_eq!(numbers(&[0x0f, 0x11, 0x03]), [] as [usize; 0]);
+        assert_eq!(numbers(&[0x64, 0x48, 0x89, 0x03]), [] as [usize; 0]);
     }
 
     /// Of vectors, masks and x87 results are told by words, those that no later step writes over.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sampler::{Block, Breakpoints, Miss};
 
-use super::block::calls_system;
+use super::block::{calls_system, stored};
 use super::{Answer, Request};
 
 /// How long a thread may take to come by.
@@ -74,6 +74,7 @@ fn attempt(breakpoints: &Breakpoints, request: Request) -> Answer {
             code: request.code.get(..bytes).unwrap_or_default().into(),
             calls_system: steps.iter().any(|step| calls_system(&step.instruction)),
             wants_vectors: request.uses_vectors,
+            operands: stored(steps).into_iter().map(|(_, of)| of).collect(),
         };
         match breakpoints.pair(&block, ALLOWED) {
             Ok(found) => {

@@ -31,6 +31,8 @@ pub(crate) enum Difference {
     X87Control,
     X87Status,
     X87Used,
+    /// What a step left in memory, by its number.
+    Memory(usize),
 }
 
 impl fmt::Display for Difference {
@@ -46,6 +48,7 @@ impl fmt::Display for Difference {
             Self::X87Control => f.write_str("the control word of x87"),
             Self::X87Status => f.write_str("the status word of x87"),
             Self::X87Used => f.write_str("the tags of x87"),
+            Self::Memory(_) => f.write_str("memory"),
         }
     }
 }

@@ -24,6 +24,8 @@ struct Behind {
     registers: sampler::Registers,
     /// Where they were brought: all other registers.
     others: Option<Box<VectorState>>,
+    /// What was read of what it stored.
+    stored: Vec<Stored>,
 }
 
 /// The vector registers that a record brought.
@@ -39,6 +41,82 @@ pub(super) struct Silent;
 
 impl Sink for Silent {
     fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
+}
+
+/// A window of which only stores are told.
+#[derive(Default)]
+struct Stores {
+    /// Address, bytes and value.
+    all: Vec<(u64, u64, Option<u64>)>,
+    /// There were others.
+    more: bool,
+}
+
+impl Sink for Stores {
+    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
+
+    fn store(&mut self, _: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
+        match address {
+            Some(address) => self.all.push((address, bytes.into(), value)),
+            None => self.more = true,
+        }
+    }
+
+    fn accesses_more(&mut self, _: u64) {
+        self.more = true;
+    }
+}
+
+impl Stores {
+    /// The first step that left something else in memory than is known.
+    fn difference(&self, after: &Behind) -> Option<Difference> {
+        if self.more {
+            return None;
+        }
+        let wrong = after.stored.iter().find(|of| {
+            let (start, end) = (of.address, of.address.wrapping_add(of.bytes));
+            let mut stores = self.all.iter().rev();
+            let last = stores.find(|(at, bytes, _)| *at < end && start < at.wrapping_add(*bytes));
+            matches!(last, Some((at, bytes, Some(known)))
+                if (*at, *bytes) == (start, of.bytes) && cut(*known, of.bytes) != of.held)
+        });
+        wrong.map(|of| Difference::Memory(of.step))
+    }
+}
+
+/// The lowest bytes of a word.
+fn cut(word: u64, bytes: u64) -> u64 {
+    match bytes {
+        8.. => word,
+        _ => word & ((1 << (8 * bytes)) - 1),
+    }
+}
+
+/// What lay in memory behind a block where one of its steps had stored.
+struct Stored {
+    step: usize,
+    address: u64,
+    bytes: u64,
+    held: u64,
+}
+
+/// What was read of it, as far as no later step stored there.
+fn stored_of(steps: &[Step], before: &sampler::Registers, held: &[Option<u64>]) -> Vec<Stored> {
+    let mut all: Vec<Stored> = Vec::new();
+    for ((step, operand), held) in block::stored(steps).into_iter().zip(held) {
+        let (address, bytes) = (operand.address(&before.gpr).0, u64::from(operand.bytes));
+        let end = address.wrapping_add(bytes);
+        all.retain(|of| of.address >= end || of.address.wrapping_add(of.bytes) <= address);
+        if let Some(held) = held {
+            all.push(Stored {
+                step,
+                address,
+                bytes,
+                held: cut(*held, bytes),
+            });
+        }
+    }
+    all
 }
 
 /// Memory, and whether a block loads any of it.
@@ -213,25 +291,34 @@ impl Collector {
             self.tables.count(counter, 1);
         }
         let before = at_entry.or(entry).unwrap_or(pair.before);
-        let after = Behind {
+        let stored = match &before.user {
+            UserRegisters::Long(registers) => stored_of(steps, registers, &pair.held),
+            _ => Vec::new(),
+        };
+        let mut after = Behind {
             registers: pair.after,
             others: at_exit.and_then(vectors_of),
+            stored,
         };
-        let Some(owner) = self.check_pair(&request, steps, &before, &after) else {
+        let Some((owner, is_alone)) = self.check_pair(&request, steps, &before, &after) else {
             return;
         };
+        if !is_alone {
+            // Others may have written there since.
+            after.stored.clear();
+        }
         self.tell_results(owner, steps, &before, &after);
     }
 
     /// Compares what is worked out of a block with what the processor made of it. Whose it is, if
-    /// it still can be told and may be kept.
+    /// it still can be told and may be kept; and whether nobody else can have written its memory.
     fn check_pair(
         &mut self,
         request: &Request,
         steps: &[Step],
         before: &RawSample,
         after: &Behind,
-    ) -> Option<Owner> {
+    ) -> Option<(Owner, bool)> {
         let capture = before.capture.as_ref();
         let outcome = capture.map(|capture| capture.outcome);
         let first = *steps.first()?;
@@ -297,11 +384,13 @@ impl Collector {
             memory: &mut memory,
             loads: false,
         };
-        let end = window.run_on(&mut self.state, &mut code, &mut memory, &mut Silent);
-        let may_be_raced = memory.loads && !is_alone;
+        let mut stores = Stores::default();
+        let end = window.run_on(&mut self.state, &mut code, &mut memory, &mut stores);
+        let uses_memory = memory.loads || !after.stored.is_empty();
+        let may_be_raced = uses_memory && !is_alone;
         if end.instructions < steps.len() as u32 {
             self.tables.count(Counter::PairsNotWorkedOut, 1);
-            return Some(owner);
+            return Some((owner, is_alone));
         }
         self.totals.compared += 1;
         self.tables.count(Counter::PairsCompared, 1);
@@ -321,7 +410,8 @@ impl Collector {
         self.tables
             .count(Counter::ResultsUnknown, all - known_results);
         let difference = truth::difference(known, &after.registers)
-            .or_else(|| truth::difference_of_vectors(known, after.others.as_deref()?));
+            .or_else(|| truth::difference_of_vectors(known, after.others.as_deref()?))
+            .or_else(|| stores.difference(after));
         match difference {
             None => self.tables.count(Counter::PairsAgreed, 1),
             Some(_) if may_be_raced => {
@@ -330,7 +420,7 @@ impl Collector {
             }
             Some(difference) => self.disagrees(first, steps, difference),
         }
-        Some(owner)
+        Some((owner, is_alone))
     }
 
     /// Counts a disagreement by the block's instructions: the first that may have made it stands
@@ -386,8 +476,10 @@ impl Collector {
         let mut results: Vec<_> = general.collect();
         if let Some(others) = after.others.as_deref() {
             results.extend(block::vector_results(steps, &after.registers, others));
-            results.sort_by_key(|(number, ..)| *number);
         }
+        let stored = after.stored.iter();
+        results.extend(stored.map(|of| (of.step, Parameter::PairMem, of.held)));
+        results.sort_by_key(|(number, ..)| *number);
         self.tables.count(Counter::PairValues, results.len() as u64);
         let tables = &mut self.tables;
         let (shared, values) = (&mut tables.shared, &mut tables.consumers.values);

@@ -67,6 +67,7 @@ fn least(parameter: Parameter) -> Option<u64> {
         | Parameter::Target
         | Parameter::Ret
         | Parameter::Result
+        | Parameter::PairMem
         | Parameter::Operand(_)
         | Parameter::Arg(_)
         | Parameter::ArgIn(_)
