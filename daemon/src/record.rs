@@ -163,7 +163,10 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
     } else if args.bounce != BounceArg::Off && !args.quiet {
         eprintln!("vcpid: no bounces: a raw recording cannot hold what they show");
     }
-    if let Some(entries) = wanted.start_entries(&running).context("cannot watch entries")? {
+    if let Some(entries) = wanted
+        .start_entries(&running)
+        .context("cannot watch entries")?
+    {
         sleep = choices::PAIRED_SLEEP;
         collector.watch_entries(entries);
     } else if args.entries != watched::EntriesArg::Off && !args.quiet {

@@ -107,9 +107,7 @@ impl Parameter {
             Self::Ret => ValueKinds::RET,
             Self::Operand(_) => ValueKinds::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
-            Self::Pair(_) | Self::PairWord(..) | Self::PairMem | Self::Result => {
-                ValueKinds::NONE
-            }
+            Self::Pair(_) | Self::PairWord(..) | Self::PairMem | Self::Result => ValueKinds::NONE,
             Self::Stride | Self::Line => ValueKinds::STRIDE,
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,

@@ -16,8 +16,8 @@ pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
-mod trapped;
 mod timer;
+mod trapped;
 mod vectors;
 mod verifier;
 

@@ -17,6 +17,7 @@ mod watch;
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,8 +32,8 @@ use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
-use crate::bpf::{MOST_OPERANDS, Trapped};
 use crate::bpf::abi::BREAKPOINT_PERIOD;
+use crate::bpf::{MOST_OPERANDS, Trapped};
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
 use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
@@ -109,9 +110,9 @@ pub struct Pair {
     pub before: RawSample,
     /// At the exit.
     pub after: Registers,
-    /// When the breakpoints were set, as the time of a sample: an earlier record of the entry is of
-    /// another attempt.
-    pub time_set: u64,
+    /// When the breakpoints were set, and when the thread came to the exit, as times of samples: the
+    /// entry was hit once between them.
+    pub times: Range<u64>,
     /// By what the records that bring vector registers of both ends name it.
     pub attempt: u32,
     /// The thread was switched away once, which is one of these: for its vector registers to be
@@ -245,7 +246,7 @@ impl Breakpoints {
                 capture: None,
             },
             after: after.registers,
-            time_set,
+            times: time_set..after.time,
             attempt,
             was_switched: switches > 0 && !block.calls_system,
             held,

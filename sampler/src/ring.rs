@@ -19,7 +19,8 @@ use crate::sources::Sources;
 use crate::stats::Stats;
 use crate::sys::{self, Ring};
 use crate::{
-    AtEntries, Batch, Breakpoints, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid, cpus, wakers,
+    AtEntries, Batch, Breakpoints, Config, Engine, Error, Handler, Intervals, Pid, Target, Tid,
+    cpus, wakers,
 };
 
 mod cost;

@@ -30,8 +30,6 @@ const MOST: usize = 128;
 const SEEN: usize = 64;
 /// Entries that wait for the other end.
 const ENTRIES: usize = 512;
-/// How far two readings of the clock may be out of order, in nanoseconds.
-const CLOCK: u64 = 1_000;
 /// How long a pair waits for what the handler read at its entry: its buffer is drained sooner.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -203,12 +201,12 @@ fn ends(pair: &Pair) -> [Stop; 2] {
 }
 
 /// Whether it is the entry of this pair that the handler saw: of the same thread with the same
-/// registers, while the breakpoint was set, which is hit once.
+/// registers, while the breakpoint was set, which is hit once. (Which of both times of a hit is the
+/// earlier one depends on the kernel.)
 fn is_of(entry: &RawSample, pair: &Pair) -> bool {
     entry.tid == pair.before.tid
         && entry.user == pair.before.user
-        && entry.time >= pair.time_set
-        && entry.time <= pair.before.time.saturating_add(CLOCK)
+        && pair.times.contains(&entry.time)
 }
 
 /// What a general register, or a part of one, holds.
@@ -257,7 +255,7 @@ mod tests {
         let pair = Pair {
             before: entry(2, 5_000, 3),
             after: Registers::default(),
-            time_set: 2_000,
+            times: 2_000..8_000,
             attempt: 7,
             was_switched: false,
             held: Vec::new(),

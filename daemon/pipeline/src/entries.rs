@@ -217,19 +217,20 @@ impl Entries {
 
 /// What was brought of the calls of a burst: between a hit and the next one of the same thread lies
 /// what belongs to the first.
-fn brought(
-    stops: &mut VecDeque<AtEntry>,
-    tid: Tid,
-    burst: &Burst,
-) -> Vec<Option<VectorArguments>> {
+fn brought(stops: &mut VecDeque<AtEntry>, tid: Tid, burst: &Burst) -> Vec<Option<VectorArguments>> {
     let calls = burst.calls.iter();
     let ends = calls.clone().skip(1).map(|call| call.time);
     // Behind the last one nothing of this burst comes, but a later burst has other hits.
-    let ends = ends.chain(calls.clone().last().map(|call| call.time.saturating_add(HIT)));
+    let ends = ends.chain(
+        calls
+            .clone()
+            .last()
+            .map(|call| call.time.saturating_add(HIT)),
+    );
     let mut take = |(call, end): (&Entered, u64)| {
-        let place = stops.iter().position(|stop| {
-            stop.tid == tid && (call.time..end).contains(&stop.time)
-        })?;
+        let place = stops
+            .iter()
+            .position(|stop| stop.tid == tid && (call.time..end).contains(&stop.time))?;
         let stop = stops.remove(place)?;
         let is_same = stop.registers.is_same_but_resuming(&call.registers);
         is_same.then_some(stop.vectors)

@@ -71,8 +71,7 @@ impl Trapped {
             operands: all,
         };
         let key = tid.0.to_ne_bytes();
-        self.threads
-            .update(&key, &thread.to_bytes(), MapFlags::ANY)
+        self.threads.update(&key, &thread.to_bytes(), MapFlags::ANY)
     }
 
     /// How many signals came since the entry, and what the operands held at the exit, if it could be

@@ -127,11 +127,7 @@ impl Burst {
 ///
 /// # Errors
 /// Why it is not known what the thread called.
-pub fn entries(
-    entry: &Entry,
-    lasts: Duration,
-    vectors: Option<&AtEntries>,
-) -> Result<Burst, Miss> {
+pub fn entries(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<Burst, Miss> {
     untraced(entry.pid, entry.tid)?;
     let burst = watch(entry, lasts, vectors)?;
     untraced(entry.pid, entry.tid)?;

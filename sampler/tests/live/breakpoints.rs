@@ -36,7 +36,11 @@ const RBX: usize = 3;
 pub(crate) fn trials() -> Vec<Trial> {
     let case = |(threads, storm, vectors): (u32, bool, bool)| {
         let suffix = if storm { "_in_a_storm" } else { "" };
-        let name = if vectors { "pairs_bring_vectors" } else { "pairs_are_true" };
+        let name = if vectors {
+            "pairs_bring_vectors"
+        } else {
+            "pairs_are_true"
+        };
         Trial::ignorable_test(format!("{name}::{threads}{suffix}"), move || {
             if let Err(refusal) = probe::bpf() {
                 return Ok(Completion::ignored_with(format!("needs BPF: {refusal}")));
@@ -48,7 +52,9 @@ pub(crate) fn trials() -> Vec<Trial> {
             // This machine's processor may not have them; nothing else keeps root from them.
             probe::breakpoints()?;
             if vectors && let Err(refusal) = probe::vectors() {
-                return Ok(Completion::ignored_with(format!("needs vectors: {refusal}")));
+                return Ok(Completion::ignored_with(format!(
+                    "needs vectors: {refusal}"
+                )));
             }
             pairs(threads, storm, vectors).map(|()| Completion::Completed)
         })
@@ -223,7 +229,9 @@ fn are_brought(
             _ => return Err("a record without vectors".into()),
         };
         let found = u64::from_le_bytes(*state.vectors[7].first_chunk().ok_or("no word")?);
-        check(found == expected, || format!("{found:#x} is not {expected:#x}"))?;
+        check(found == expected, || {
+            format!("{found:#x} is not {expected:#x}")
+        })?;
         let UserRegisters::Long(of) = &end.user else {
             return Err("a record without registers".into());
         };

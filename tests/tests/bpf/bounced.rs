@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use vcpi_tests::harness::test;
 use vcpi_tests::needs::{Missing, as_root, gcc};
 
@@ -52,6 +52,44 @@ fn results(bench: &Bench) -> Result<()> {
             bail!("no pair of {:?}", verdict.unseen);
         }
     }
+    Ok(())
+}
+
+pub(crate) const VECTORS: Test = test(
+    "results in vector registers that only the processor can tell",
+    vectors,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
+/// Pairs bring vector registers and those of x87 at both ends: approximations, and what x87 works
+/// out, are right, and what the interpreter works out of the same registers is the same. Of what
+/// the program stores, and nobody else can have written, memory holds just that.
+fn vectors(bench: &Bench) -> Result<()> {
+    let program = bench.compile("stepped.c", "stepped", &[])?;
+    let checks = checks::of_image(&program)?;
+    let name = "bounced-vectors.db";
+    let output = bench
+        .record("bpf", 1_000, name)
+        .arg(format!("--bounce={PAIRS}"))
+        .arg("--")
+        .arg(&program)
+        .args(["8", "results"])
+        .output()?;
+    succeeded(&output)?;
+    let database = bench.open(name)?;
+    let count = |name| counter(&database, "pairs", name);
+    let (with, without) = (count("with_vectors")?, count("without_vectors")?);
+    let disagreed = count("disagreed")?;
+    println!("    {with} pairs with vectors, {without} without, {disagreed} disagreed");
+    let mut verdict = Verdict::default();
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
+    verdict.settle("vectors", LEAST * checks.len() as f64)?;
+    ensure!(disagreed == 0, "the processor disagrees {disagreed} times");
+    ensure!(with > without, "vectors were brought of few pairs");
+    let mut in_registers = database.prepare(
+        "SELECT count(*) FROM parameter WHERE name LIKE 'pair.xmm%' OR name LIKE 'pair.st%'",
+    )?;
+    let kinds: i64 = in_registers.query_row([], |row| row.get(0))?;
+    ensure!(kinds > 0, "no value of a vector register");
     Ok(())
 }
 

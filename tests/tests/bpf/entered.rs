@@ -13,13 +13,25 @@ use crate::killed::{self, Watched};
 const POINTS: f64 = 2.0;
 /// Seconds of each function.
 const SECONDS: &str = "20";
-/// The functions, and whether it is the first argument or the call site that is counted.
-const FUNCTIONS: [(&str, bool); 5] = [
-    ("quick", true),
-    ("slow", true),
-    ("lasting", true),
-    ("turns", true),
-    ("sites", false),
+/// What is counted of a function: the value of an argument, or the call site.
+#[derive(Clone, Copy)]
+enum Counted {
+    /// The register of the argument, and the value.
+    Argument(&'static str, &'static str),
+    Site,
+}
+
+/// 2.0 as bits.
+const TWO: &str = "0x4000000000000000";
+
+/// The functions.
+const FUNCTIONS: [(&str, Counted); 6] = [
+    ("quick", Counted::Argument("rdi", "0x2")),
+    ("slow", Counted::Argument("rdi", "0x2")),
+    ("lasting", Counted::Argument("rdi", "0x2")),
+    ("turns", Counted::Argument("rdi", "0x2")),
+    ("real", Counted::Argument("xmm0", TWO)),
+    ("sites", Counted::Site),
 ];
 
 pub(crate) const SHARES: Test = test(
@@ -27,13 +39,13 @@ pub(crate) const SHARES: Test = test(
     shares,
     &[as_root, gcc, cpu_clock, breakpoints],
 );
-/// Shares of arguments and of call sites are those of executions: where calls are far apart or
-/// close together, where a value lasts, and where values take turns. `args` and `cg` show them
+/// Shares of arguments, floating-point ones among them, and of call sites are those of executions:
+/// where calls are far apart or close together, where a value lasts, and where values take turns. `args` and `cg` show them
 /// beside the shares of time, which are far off.
 fn shares(bench: &Bench) -> Result<()> {
-    let program = bench.compile("entered.c", "entered", &[])?;
+    let program = bench.compile("entered.c", "entered", &["-g"])?;
     let mut wrong = Vec::new();
-    for (function, is_argument) in FUNCTIONS {
+    for (function, counted) in FUNCTIONS {
         let name = format!("entered-{function}.db");
         let output = bench
             .record("bpf", 1_000, &name)
@@ -48,13 +60,13 @@ fn shares(bench: &Bench) -> Result<()> {
         let count = |name| counter(&database, "entries", name);
         let (bursts, dense, calls) = (count("bursts")?, count("bursts_dense")?, count("calls")?);
         let report = |what: &str| bench.programs.report(&bench.path(&name), &[what, function]);
-        let seen = match is_argument {
-            true => argument(&report("args")?, "entries"),
-            false => first_site(&report("cg")?),
-        };
-        let of_time = match is_argument {
-            true => argument(&report("args")?, "time"),
-            false => None,
+        let (seen, of_time) = match counted {
+            Counted::Argument(register, value) => {
+                let report = report("args")?;
+                let share = |base| share_of(&report, register, value, base);
+                (share("entries"), share("time"))
+            }
+            Counted::Site => (first_site(&report("cg")?), None),
         };
         println!(
             "    {function}: {seen:?} by entries, {of_time:?} by time, {truth} in truth \
@@ -68,15 +80,15 @@ fn shares(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The share of the value 2 in the first argument, of all call sites together.
-fn argument(report: &Value, base: &str) -> Option<f64> {
+/// The share of a value among those of the argument in a register, of all call sites together.
+fn share_of(report: &Value, register: &str, value: &str, base: &str) -> Option<f64> {
     let rows = report.as_array()?.iter();
     let row = { rows }.find(|row| row["call_site"].is_null())?;
     let arguments = row["args"].as_array()?.iter();
-    let first = { arguments }.find(|of| of["arg"] == 0 && of["base"] == base)?;
-    let values = first["values"].as_array()?.iter();
-    let two = { values }.find(|of| of["value"] == "0x2")?;
-    two["percent"].as_f64()
+    let found = { arguments }.find(|of| of["register"] == register && of["base"] == base)?;
+    let values = found["values"].as_array()?.iter();
+    let counted = { values }.find(|of| of["value"] == value)?;
+    counted["percent"].as_f64()
 }
 
 /// The share of the calls from the first site.

@@ -78,6 +78,7 @@ const OTHERS: &[Test] = &[
     compile::MANY_FILES,
     vectors::ACROSS_WINDOWS,
     bounced::RESULTS,
+    bounced::VECTORS,
     bounced::KILLS,
     stepped::RESULTS,
     stepped::STORM,

@@ -3,8 +3,8 @@
 
 use addresses::{Bias, ImageAddress, ProcessAddress};
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpKind,
-    Register,
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, InstructionInfoOptions,
+    Mnemonic, OpKind, Register,
 };
 
 use interpreter::Parameter;
@@ -380,7 +380,10 @@ mod tests {
         // The second lies 0x10 behind its end, which is 13 bytes on.
         assert_eq!(at, [(0, 0x1008, 8), (1, 0x511d, 4)]);
         // mov rbx, rax; mov [rbx], rax
-        assert_eq!(numbers(&[0x48, 0x89, 0xc3, 0x48, 0x89, 0x03]), [] as [usize; 0]);
+        assert_eq!(
+            numbers(&[0x48, 0x89, 0xc3, 0x48, 0x89, 0x03]),
+            [] as [usize; 0]
+        );
         // mov [rbx], rax; push rax; mov [rbx], al
         assert_eq!(numbers(&[0x48, 0x89, 0x03, 0x50, 0x88, 0x03]), [2]);
         // movups [rbx], xmm0; mov fs:[rbx], rax

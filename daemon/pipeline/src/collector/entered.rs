@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use sampler::{Burst, Entry, RawSample, Record};
 
 use super::Collector;
-use crate::entries::{Kept, Seen, Target, VectorArguments};
 use crate::entries::Entries;
+use crate::entries::{Kept, Seen, Target, VectorArguments};
 use consumers::entries::{ARGUMENTS, Arrived, ArrivedWith, Entered, VECTORS};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;

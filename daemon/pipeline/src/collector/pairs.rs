@@ -451,13 +451,7 @@ impl Collector {
     }
 
     /// Tells what the processor left in registers behind a block, as values of its instructions.
-    fn tell_results(
-        &mut self,
-        owner: Owner,
-        steps: &[Step],
-        before: &RawSample,
-        after: &Behind,
-    ) {
+    fn tell_results(&mut self, owner: Owner, steps: &[Step], before: &RawSample, after: &Behind) {
         self.windows += 1;
         let context = Context {
             owner,
