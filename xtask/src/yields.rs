@@ -22,7 +22,7 @@ use self::measure::Build;
 pub(crate) use self::measure::timed;
 use self::programs::Load;
 pub(crate) use self::programs::{LOADS, Size};
-use self::table::Row;
+use self::table::ProgramYield;
 pub(crate) use self::table::{geometric, median};
 use crate::process::progress;
 use crate::setup::{self, Need};
@@ -179,7 +179,7 @@ fn measured(
     setting: &Setting,
     pairs: u32,
     folder: &Path,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ProgramYield>> {
     let mut starts = Vec::new();
     for build in builds {
         starts.push(start(build, setting, folder)?);
@@ -192,8 +192,8 @@ fn measured(
         }
         let words = load.prepare(folder, Size::Seconds)?;
         let rows = builds.iter().zip(&starts);
-        let mut rows: Vec<Row> = rows
-            .map(|(build, start)| Row {
+        let mut rows: Vec<ProgramYield> = rows
+            .map(|(build, start)| ProgramYield {
                 program: load.name.to_owned(),
                 build: build.name,
                 runs: Vec::new(),

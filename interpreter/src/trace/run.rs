@@ -83,7 +83,7 @@ impl Window {
 }
 
 /// How far a row of prepared instructions was followed.
-struct Row {
+struct Followed {
     /// Instructions that were interpreted to their end.
     instructions: u32,
     /// Where the op of the last instruction is.
@@ -142,7 +142,13 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     /// Runs the instructions of the row from an index on: to one that is its handler's, that no op
     /// is known behind, or that ends the window; at most so many.
     #[inline(always)]
-    fn follow<C: Code>(&mut self, traces: &Traces, code: &mut C, index: usize, most: u32) -> Row {
+    fn follow<C: Code>(
+        &mut self,
+        traces: &Traces,
+        code: &mut C,
+        index: usize,
+        most: u32,
+    ) -> Followed {
         let ops = traces.row();
         let (mut at, mut last, mut instructions) = (index, index, 0);
         let (mut strayed, mut done) = (false, Ok(()));
@@ -180,7 +186,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 break;
             }
         }
-        Row {
+        Followed {
             instructions,
             last,
             strayed,

@@ -53,18 +53,18 @@ pub(super) struct Code {
     files: Vec<String>,
     /// File, line, and what is inlined there, the outermost first.
     places: Vec<(usize, u32, Vec<String>)>,
-    rows: Vec<Row>,
+    rows: Vec<ListingLine>,
     source: Vec<Excerpt>,
 }
 
 /// A line of a listing.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Row {
+enum ListingLine {
     /// So many instructions that were never seen.
     Quiet(usize),
     /// Address, text, cycles, samples, place, values.
-    Line(String, String, u64, u64, Option<usize>, Vec<Values>),
+    Instruction(String, String, u64, u64, Option<usize>, Vec<Values>),
 }
 
 /// The values of a parameter.
@@ -162,7 +162,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
         for (index, line) in run.iter().enumerate() {
             if left_out.contains(&index) {
                 if index == left_out.start {
-                    rows.push(Row::Quiet(left_out.len()));
+                    rows.push(ListingLine::Quiet(left_out.len()));
                 }
                 continue;
             }
@@ -186,7 +186,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
                 disassembler.text(&instruction, |_| target())
             });
             let shown = line.profiles.iter().filter(|profile| !profile.is_beside());
-            rows.push(Row::Line(
+            rows.push(ListingLine::Instruction(
                 format!("{:x}", line.address),
                 text.unwrap_or_else(|| "?".to_owned()),
                 whole(line.heat.cycles),

@@ -68,9 +68,9 @@ pub(super) enum Asked {
     },
 }
 
-/// A row of `top`.
+/// A row of `top`, as the screen gets it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Row {
+pub(super) struct ScreenLine {
     pub(super) key: String,
     pub(super) cycles: u64,
     pub(super) percent: f64,
@@ -82,7 +82,7 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum News {
     /// Rows, and what is to be said beside them.
-    Rows(Asked, Vec<Row>, Vec<String>),
+    Rows(Asked, Vec<ScreenLine>, Vec<String>),
     /// A function's lines, and what is to be said beside them.
     Lines(Asked, Vec<String>, Vec<String>),
     /// Why there is nothing.
@@ -170,7 +170,7 @@ fn answer(common: &Common, asked: Asked) -> News {
             let json = |model: &dyn Model| model.pretty().map_err(Failure::from);
             let words = ["top", "--by", by.word()];
             report(&words, &common, &json, &mut said).and_then(|text| {
-                let rows: Vec<Row> = serde_json::from_str(&text)?;
+                let rows: Vec<ScreenLine> = serde_json::from_str(&text)?;
                 Ok(News::Rows(asked.clone(), rows, Vec::new()))
             })
         }

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::feed::{Asked, By, News, Row};
+use super::feed::{Asked, By, News, ScreenLine};
 use crate::names::Names;
 
 /// What rows are sorted by.
@@ -44,7 +44,7 @@ pub(super) struct Screen {
     pub(super) is_live: bool,
     pub(super) by: By,
     pub(super) image: Option<String>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ScreenLine>,
     pub(super) sort: Sort,
     /// The other way round.
     pub(super) is_reversed: bool,
@@ -276,8 +276,8 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn row(key: &str, cycles: u64, samples: u64) -> Row {
-        Row {
+    fn row(key: &str, cycles: u64, samples: u64) -> ScreenLine {
+        ScreenLine {
             key: key.to_owned(),
             cycles,
             percent: 0.0,

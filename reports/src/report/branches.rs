@@ -38,12 +38,12 @@ pub(crate) struct Branches {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Directions {
-    rows: Vec<Row>,
+    rows: Vec<BranchSite>,
 }
 
 /// One branch.
 #[derive(Debug, Serialize)]
-struct Row {
+struct BranchSite {
     address: String,
     function: String,
     image: String,
@@ -127,7 +127,7 @@ impl Query for Branches {
 }
 
 /// All rows, those seen most first.
-fn rows(view: &mut View<'_>) -> Vec<Row> {
+fn rows(view: &mut View<'_>) -> Vec<BranchSite> {
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     for row in &view.profile.branches {
         if view.wants(row.pc) {
@@ -146,7 +146,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
         };
         let [taken, not_taken, unknown] = sum.weights.map(seen);
         let interval = sum.interval();
-        rows.push(Row {
+        rows.push(BranchSite {
             address: view.address(index),
             function: view.symbols.name_of(index),
             image: view.image_path(pc.image).to_owned(),

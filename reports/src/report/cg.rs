@@ -59,12 +59,12 @@ impl Cg {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Callers {
-    rows: Vec<Row>,
+    rows: Vec<Caller>,
 }
 
 /// One caller of one function.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Caller {
     function: String,
     image: String,
     caller: Option<String>,
@@ -139,7 +139,7 @@ fn entries(view: &View<'_>) -> Calls {
 }
 
 /// All rows, those of the hottest functions first.
-fn rows(view: &View<'_>) -> Vec<Row> {
+fn rows(view: &View<'_>) -> Vec<Caller> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
     for row in &view.profile.cycles {
         if let Some(function) = view.symbols.function_of(row.pc)
@@ -188,7 +188,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             if !view.is_enough(heat.samples.max(whole)) {
                 continue;
             }
-            rows.push(Row {
+            rows.push(Caller {
                 function: function.name.clone(),
                 image: view.image_path(function.image).to_owned(),
                 caller: site.map(|pc| view.symbols.name_of(pc)),

@@ -90,7 +90,7 @@ const IMPLEMENTATIONS: [&str; 18] = [
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Sizes {
-    rows: Vec<Row>,
+    rows: Vec<CopyCalls>,
     #[serde(skip)]
     most: usize,
     /// Some call sites alone are shown.
@@ -100,7 +100,7 @@ struct Sizes {
 
 /// Calls of one function from one site, or from all sites together.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct CopyCalls {
     /// `memcpy` and the like.
     pub(super) function: &'static str,
     /// The implementation.
@@ -190,7 +190,7 @@ type Place = (usize, Option<usize>);
 type Kind = (&'static str, &'static str);
 
 /// All rows: functions by their time, each with its call sites by theirs.
-pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
+pub(super) fn rows(view: &View<'_>) -> Vec<CopyCalls> {
     let entries = entries(view);
     let of_function: BTreeMap<FunctionId, usize> = entries
         .keys()
@@ -251,7 +251,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
         let (function, _) = *entries.get(&callee)?;
         let heat = heat_of(place);
         let profiles = sizes.remove(&place).unwrap_or_default();
-        Some(Row {
+        Some(CopyCalls {
             function,
             callee: view.symbols.name_of_entry(callee),
             caller: site.map(|pc| view.symbols.name_of(pc)),

@@ -70,12 +70,12 @@ impl Kind {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Accesses {
-    rows: Vec<Row>,
+    rows: Vec<InstructionAccesses>,
 }
 
 /// The loads or the stores of one instruction.
 #[derive(Debug, Serialize)]
-struct Row {
+struct InstructionAccesses {
     #[serde(flatten)]
     place: AccessSite,
     kind: Kind,
@@ -126,7 +126,7 @@ impl Query for Redundant {
 }
 
 /// All rows of which some are redundant: those first that take most time redundantly.
-fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
+fn rows(view: &View<'_>, stack: bool) -> Vec<InstructionAccesses> {
     let mut sums: BTreeMap<(usize, Kind), Values> = BTreeMap::new();
     for values in view.values(false) {
         let Some(kind) = Kind::of(&values.parameter) else {
@@ -141,13 +141,13 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
         }
     }
     let total = view.total().cycles;
-    let mut rows: Vec<Row> = sums
+    let mut rows: Vec<InstructionAccesses> = sums
         .into_iter()
         .filter(|((pc, _), _)| stack || !is_of_stack(view, *pc))
         .filter_map(|((pc, kind), values)| {
             let share = values.shares.iter().find(|share| share.value == 1)?;
             let heat = heat_around(view, pc);
-            Some(Row {
+            Some(InstructionAccesses {
                 place: AccessSite::new(view, pc),
                 kind,
                 base: values.base,

@@ -45,12 +45,12 @@ pub(crate) struct Targets {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Transfers {
-    rows: Vec<Row>,
+    rows: Vec<IndirectTransfer>,
 }
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
-struct Row {
+struct IndirectTransfer {
     address: String,
     function: String,
     image: String,
@@ -132,7 +132,7 @@ impl Query for Targets {
 }
 
 /// All rows, those seen most first.
-fn rows(view: &mut View<'_>) -> Vec<Row> {
+fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
     let mut calls: BTreeMap<usize, Callees> = BTreeMap::new();
     for row in &view.profile.calls {
         if view.wants(row.site) && kind(view, row.site).is_some() {
@@ -176,7 +176,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
     rows
 }
 
-fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Row> {
+fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<IndirectTransfer> {
     let told = || callees.iter().filter(|(callee, _)| callee.is_some());
     let known: f64 = told().map(|(_, sum)| sum.weight).sum();
     let unknown = callees.get(&None).map_or(0.0, |sum| sum.weight);
@@ -220,9 +220,9 @@ fn row(
     kind: &'static str,
     targets: Vec<Target>,
     (reached, total, unknown): (u64, u64, u64),
-) -> Option<Row> {
+) -> Option<IndirectTransfer> {
     let pc = view.profile.pcs.get(index)?;
-    Some(Row {
+    Some(IndirectTransfer {
         address: view.address(index),
         function: view.symbols.name_of(index),
         image: view.image_path(pc.image).to_owned(),

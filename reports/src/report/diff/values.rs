@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::pairs::{self, Families, Key};
 use super::statistics::{Known, by_intervals};
-use super::{Row, chance, significant};
+use super::{FunctionChange, chance, significant};
 use crate::code::{Disassembler, Mode, Spacing};
 use crate::render::{percent, rounded};
 use crate::report::{JsonShare, json_shares, list, shares_text};
@@ -102,7 +102,7 @@ type Place = (Key, u64, String, Base);
 pub(super) fn add(
     [before, after]: [&mut View<'_>; 2],
     families: &Families,
-    rows: &mut BTreeMap<Key, Row>,
+    rows: &mut BTreeMap<Key, FunctionChange>,
 ) -> usize {
     let profiles = [list::profiles(before, false), list::profiles(after, false)];
     let (before, after) = (&*before, &*after);
@@ -156,7 +156,7 @@ pub(super) fn add(
         told.insert((values.pc, &values.parameter));
         let row = rows
             .entry(key)
-            .or_insert_with_key(|key| Row::of_values(key, families));
+            .or_insert_with_key(|key| FunctionChange::of_values(key, families));
         row.profiles.push(Profile {
             address: new.address.clone(),
             text: text(after, values.pc),
