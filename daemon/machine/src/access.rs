@@ -39,6 +39,7 @@
 //! that has keys, and a handler, has no other access that is known to go through. A mapping that
 //! may only be executed may have such a key, so nothing is known of loads from it.
 
+use addresses::{ProcessAddress, ProcessRange};
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
 
@@ -82,11 +83,11 @@ enum Part {
 /// What is known of an address.
 #[derive(Clone, Copy)]
 struct Known<'a> {
-    address: u64,
+    address: ProcessAddress,
     /// By the records of the kernel.
     record: Option<&'a Mapping>,
     /// Where the records know of nothing, if they do not: up to the next mapping.
-    gap: (u64, u64),
+    gap: ProcessRange,
     /// How it is known that its page was mapped at the sample, if it is.
     evidence: &'a dyn Fn() -> Option<Evidence>,
     /// It may have been unmapped without notice.
@@ -105,38 +106,38 @@ fn is_same(record: &Mapping, vma: &Vma) -> bool {
     if !record.is_file() {
         return vma.inode == 0 && !vma.shared;
     }
-    let offset = |start: u64, offset: u64| offset.wrapping_sub(start);
-    let same_place = offset(record.start, record.offset) == offset(vma.start, vma.offset);
+    let same_place = record.file_offset_at(vma.range().start) == vma.offset;
     vma.inode != 0 && vma.shared == record.shared && same_place
 }
 
 /// Who is asked what is mapped around an address.
 trait Kernel {
     /// What is mapped now.
-    fn now(&self, address: u64) -> Option<Region>;
+    fn now(&self, address: ProcessAddress) -> Option<Region>;
     /// What was mapped when it was asked last.
-    fn before(&self, address: u64) -> Option<Region>;
+    fn before(&self, address: ProcessAddress) -> Option<Region>;
 }
 
 impl Kernel for AddressSpace<'_> {
-    fn now(&self, address: u64) -> Option<Region> {
+    fn now(&self, address: ProcessAddress) -> Option<Region> {
         self.region(address)
     }
 
-    fn before(&self, address: u64) -> Option<Region> {
+    fn before(&self, address: ProcessAddress) -> Option<Region> {
         self.last_region(address)
     }
 }
 
 /// What becomes of an access by what is known.
 fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
-    let page = known.address & !(PAGE - 1);
+    let page = known.address.0 & !(PAGE - 1);
     let of_page = Part::Once(page, page + (PAGE - 1));
     let unverified = Part::Unverified(page + (PAGE - 1));
     let Some(record) = known.record else {
         return match kernel.now(known.address) {
             Some(Region::Mapped(vma)) if allows(&vma, access) => {
-                Part::Allowed(vma.start.max(known.gap.0), vma.end.min(known.gap.1) - 1)
+                let both = vma.range().within(known.gap);
+                Part::Allowed(both.start.0, both.end.0 - 1)
             }
             Some(_) => Part::Faults,
             None => match ((known.evidence)(), access) {
@@ -185,10 +186,11 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
 
 /// What goes through where a look and a record overlap.
 fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> Part {
-    let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
+    let both = vma.range().within(record.range);
+    let (first, last) = (both.start.0, both.end.0 - 1);
     match is_now {
-        true => Part::Allowed(first, end - 1),
-        false => Part::Once(first, end - 1),
+        true => Part::Allowed(first, last),
+        false => Part::Once(first, last),
     }
 }
 
@@ -286,13 +288,14 @@ impl AddressSpace<'_> {
         evidence: &impl Fn(u64) -> Option<Evidence>,
     ) -> (Verdict, bool) {
         together(address, bytes, |at| {
-            let record = self.maps.find(at);
+            let address = ProcessAddress(at);
+            let record = self.maps.find(address);
             let known = Known {
-                address: at,
+                address,
                 record,
-                gap: record.map_or_else(|| self.maps.gap(at), |_| (0, 0)),
+                gap: record.map_or_else(|| self.maps.gap(address), |_| ProcessRange::default()),
                 evidence: &|| evidence(at & !(PAGE - 1)),
-                unmapped: self.maps.aliases().may_be_unmapped(at, self.time),
+                unmapped: self.maps.aliases().may_be_unmapped(address, self.time),
             };
             judge(known, access, self)
         })
@@ -308,7 +311,10 @@ impl AddressSpace<'_> {
             return false;
         }
         // Of a process that is gone the last word counts.
-        let region = |at: u64| self.region(at).or_else(|| self.last_region(at));
+        let region = |at: u64| {
+            let at = ProcessAddress(at);
+            self.region(at).or_else(|| self.last_region(at))
+        };
         let Some(Region::Mapped(read)) = region(other) else {
             return true;
         };
@@ -333,7 +339,7 @@ impl AddressSpace<'_> {
     }
 
     /// Which stores of the thread can change the code at an address.
-    pub(crate) fn code_memory(&self, address: u64) -> CodeMemory {
+    pub(crate) fn code_memory(&self, address: ProcessAddress) -> CodeMemory {
         // The kernel's text is written under none of its addresses: it is patched through an
         // address space of its own, in the lower half.
         if self.is_kernel() {
@@ -437,20 +443,20 @@ mod tests {
     struct Says(Option<Region>, Option<Region>);
 
     impl Kernel for Says {
-        fn now(&self, _: u64) -> Option<Region> {
+        fn now(&self, _: ProcessAddress) -> Option<Region> {
             self.0
         }
 
-        fn before(&self, _: u64) -> Option<Region> {
+        fn before(&self, _: ProcessAddress) -> Option<Region> {
             self.1
         }
     }
 
     fn known(record: Option<&Mapping>) -> Known<'_> {
         Known {
-            address: 0x1ff8,
+            address: ProcessAddress(0x1ff8),
             record,
-            gap: (0x800, 0x2800),
+            gap: ProcessRange::of_words(0x800, 0x2800),
             evidence: &|| None,
             unmapped: false,
         }
@@ -476,7 +482,7 @@ mod tests {
         assert_eq!(judge(Some(&constant), vma(RW)), [allowed; 2]);
         let of_file = Vma {
             inode: 7,
-            offset: constant.offset,
+            offset: constant.file_offset,
             ..RW
         };
         let results = judge(Some(&constant), vma(of_file));
@@ -528,7 +534,7 @@ mod tests {
             Part::Unverified(0x1fff)
         );
         let null = Known {
-            address: 8,
+            address: ProcessAddress(8),
             ..known(None)
         };
         assert_eq!(judge(null, Access::Load, &Says(None, None)), Part::Faults);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use addresses::ImageAddress;
+use addresses::{ImageAddress, ProcessRange};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use sampler::Pid;
@@ -150,7 +150,7 @@ pub(crate) fn find(
     identity: &Identity,
     path: &str,
     mapped: i64,
-    through: Option<(Pid, u64, u64)>,
+    through: Option<(Pid, ProcessRange)>,
 ) -> Found {
     match identity {
         Identity::BuildId(_) | Identity::Content(_) | Identity::Inode { .. } => {}
@@ -170,7 +170,7 @@ pub(crate) fn find(
         _ => return Found::Wrong,
     }
     let mut candidates = Vec::new();
-    if let Some((pid, start, end)) = through {
+    if let Some((pid, ProcessRange { start, end })) = through {
         // Exactly the file that is mapped, even if it was deleted since; privileged.
         candidates.push(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
         // In the mount namespace of the process.

@@ -17,7 +17,7 @@
 
 use std::hash::Hash;
 
-use addresses::ProcessAddress;
+use addresses::{ProcessAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ pub(crate) struct Asker<'a> {
 impl Asker<'_> {
     /// When an interrupt met other code in a page than before.
     fn last_change(&self, page: u64) -> u64 {
-        let mapping = self.maps.find(page);
+        let mapping = self.maps.find(ProcessAddress(page));
         mapping.map_or(0, |of| self.images.last_change(of.image, page))
     }
 }
@@ -270,10 +270,11 @@ impl GeneratedCode {
     }
 
     /// Gives up what was seen between these addresses: something else is mapped there.
-    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+    pub(crate) fn forget(&mut self, range: ProcessRange) {
         if self.pages.is_empty() {
             return;
         }
+        let (start, end) = (range.start.0, range.end.0);
         let before = self.pages.len();
         self.pages
             .retain(|page, _| page.saturating_add(PAGE) <= start || *page >= end);
@@ -489,7 +490,7 @@ impl<'a, 'b> MadeText<'a, 'b> {
     /// The known bytes of a page from an offset on.
     fn part(&mut self, page: u64, from: usize, bytes: &mut [u8]) -> usize {
         let is_generated_code = |address| {
-            let mapping = self.asker.maps.find(address);
+            let mapping = self.asker.maps.find(ProcessAddress(address));
             mapping.is_some_and(|of| of.is_anon() && of.readable && !of.shared && !of.special)
         };
         if !is_generated_code(page + from as u64) {

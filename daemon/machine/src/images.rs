@@ -21,7 +21,7 @@ mod shown;
 use std::mem;
 use std::path::PathBuf;
 
-use addresses::ImageAddress;
+use addresses::{ImageAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
@@ -292,7 +292,7 @@ impl Images {
     }
 
     /// The contents of an image, opened when first wanted, through the process that maps it.
-    pub fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
+    pub fn elf(&mut self, id: ImageId, through: Option<(Pid, ProcessRange)>) -> Option<&Elf> {
         let image = self.images.get_mut(id.0 as usize)?;
         if let FileState::Closed { attempts, last } = image.state {
             let pid = through.map(|(pid, ..)| pid);

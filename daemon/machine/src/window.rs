@@ -100,9 +100,9 @@ impl SampleMemory<'_, '_> {
     /// Whether others may write some of these bytes, and nobody has looked a second time.
     fn is_seen_once(&self, captured: &Captured<'_>, address: u64, len: usize) -> bool {
         let last = address.saturating_add((len as u64).saturating_sub(1));
+        let is_exposed = |address| self.space.may_be_exposed(ProcessAddress(address));
         !captured.capture.second_look
-            && (self.space.may_be_exposed(address)
-                || last / 4096 != address / 4096 && self.space.may_be_exposed(last))
+            && (is_exposed(address) || last / 4096 != address / 4096 && is_exposed(last))
     }
 
     /// The copy of the stack, which was made behind all pieces. What others may write of it was
@@ -165,7 +165,7 @@ impl Memory for SampleMemory<'_, '_> {
     }
 
     fn code_memory(&mut self, address: u64) -> CodeMemory {
-        self.space.code_memory(address)
+        self.space.code_memory(ProcessAddress(address))
     }
 }
 

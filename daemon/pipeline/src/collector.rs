@@ -408,10 +408,9 @@ impl Collector {
     pub fn precede(&mut self, record: &Record) -> bool {
         match record {
             Record::Mmap(mmap) => {
-                let end = mmap.address.saturating_add(mmap.len);
-                let rights = rights(mmap);
+                let (range, rights) = (mmap.range(), rights(mmap));
                 let has_only_data =
-                    |process: &mut Process| process.maps.has_only_data(mmap.address, end, rights);
+                    |process: &mut Process| process.maps.has_only_data(range, rights);
                 let changes =
                     !is_data(mmap) || !self.loadmap.get(mmap.pid).is_some_and(has_only_data);
                 changes && self.waiting.has(mmap.pid)
@@ -576,7 +575,7 @@ impl Collector {
             && let Some(process) = self.loadmap.get(mmap.pid)
             && process
                 .maps
-                .find(mmap.address)
+                .find(mmap.range().start)
                 .is_none_or(|mapping| mapping.special)
         {
             updates.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));

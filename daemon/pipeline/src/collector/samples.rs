@@ -57,7 +57,7 @@ impl Collector {
     /// Takes notice of the code at a sample, if that may be made at run time.
     fn observe(&mut self, time: u64, pid: Pid, ip: ProcessAddress) {
         let process = self.loadmap.get(pid);
-        let mapping = process.and_then(|process| process.maps.find(ip.0));
+        let mapping = process.and_then(|process| process.maps.find(ip));
         let Some(image) = mapping.map(|mapping| mapping.image) else {
             return;
         };

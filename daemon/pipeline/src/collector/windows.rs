@@ -75,7 +75,7 @@ impl Collector {
         if let (UserRegisters::Long(registers), false) = (&sample.user, kernel) {
             let maps = &process.maps;
             let find = |pointer| maps.find(pointer).copied();
-            process.stacks.note(registers.sp(), find);
+            process.stacks.note(ProcessAddress(registers.sp()), find);
         }
         let mut space = AddressSpace::of(process, host, &mut self.images, sample.time);
         space.allow_secrets = self.settings.allow_secrets;
