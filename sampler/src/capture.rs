@@ -6,7 +6,7 @@ use std::fmt;
 use addresses::ReturnAddress;
 use serde::{Deserialize, Serialize};
 
-use crate::block::Part;
+use crate::block::BlockBytes;
 use crate::bpf::abi;
 use crate::{Pid, Tid, Vectors};
 
@@ -306,9 +306,9 @@ pub(crate) struct Memory {
     pub(crate) code: u8,
     /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]),
     /// pieces (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
-    pub(crate) bytes: Part,
+    pub(crate) bytes: BlockBytes,
     /// Words, each for a piece that has changed: its number, and below it which of its words.
-    pub(crate) changes: Part,
+    pub(crate) changes: BlockBytes,
 }
 
 /// A piece that was another one at the second look.
@@ -384,7 +384,7 @@ impl CapturedMemory {
                 frames: frames.len() as u8,
                 code: code.len() as u8,
                 bytes: memory.into(),
-                changes: Part::default(),
+                changes: BlockBytes::default(),
             },
             second_look: false,
             handlers: None,
@@ -398,8 +398,8 @@ impl CapturedMemory {
         self.memory = Memory {
             frames: 0,
             code: 0,
-            bytes: Part::default(),
-            changes: Part::default(),
+            bytes: BlockBytes::default(),
+            changes: BlockBytes::default(),
         };
     }
 

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use vcpi_tests::exact::Exact;
 use vcpi_tests::programs::{Programs, target_dir};
 
-use self::compare::Verdict;
+use self::compare::Accuracy;
 use self::measure::Build;
 pub(crate) use self::measure::timed;
 use self::programs::Load;
@@ -224,7 +224,7 @@ fn measured(
 
 /// Compares recordings under one setting with exact counts, and prints them as they come.
 fn compared(loads: &[Load], builds: &[Build], setting: &Setting, folder: &Path) -> Result<()> {
-    print!("{}", Verdict::HEAD);
+    print!("{}", Accuracy::HEAD);
     for load in loads {
         let differs = || {
             let why = "the code that runs most depends on the size of the load";
@@ -239,7 +239,7 @@ fn compared(loads: &[Load], builds: &[Build], setting: &Setting, folder: &Path) 
         for build in builds {
             progress(&format!("{}: recorded", load.name));
             measure::recorded(build, setting, &words, folder)?;
-            let verdict = Verdict::of(&folder.join(measure::DATABASE), &exact)?;
+            let verdict = Accuracy::of(&folder.join(measure::DATABASE), &exact)?;
             print!("{}", verdict.row(load.name, build.name));
         }
     }

@@ -69,7 +69,7 @@ pub struct Profile {
 
 /// A function's calls.
 #[derive(Debug, Default)]
-struct Function {
+struct CalledFunction {
     profiles: Vec<Profile>,
     /// Sites of calls, and of first calls where these do not count.
     sites: Option<[Hotlist<u64>; 2]>,
@@ -80,14 +80,14 @@ struct Function {
 /// Keeps the arguments of calls.
 #[derive(Debug)]
 pub struct Entries {
-    functions: FxHashMap<Callee, Function>,
+    functions: FxHashMap<Callee, CalledFunction>,
     config: Config,
 }
 
 /// Rough size of a profile, in bytes.
 const PROFILE_BYTES: usize = 2 * size_of::<Profile>() + LIST_BYTES;
 
-impl Function {
+impl CalledFunction {
     /// The profile of an argument at a site; `None`, and counted, if there is no room.
     fn profile(
         &mut self,
@@ -228,7 +228,7 @@ impl Entries {
                 caller: profile.caller.map(&mut pc),
                 ..profile.clone()
             });
-            let copy = Function {
+            let copy = CalledFunction {
                 profiles: profiles.collect(),
                 sites: None,
                 callers: function.callers,

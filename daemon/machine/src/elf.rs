@@ -277,7 +277,7 @@ pub(crate) fn last_change(metadata: &Metadata) -> i64 {
 }
 
 /// What the file behind a line of `/proc/PID/maps` is known by, if the file there now is that file.
-pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<Known> {
+pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<LastingIdentity> {
     let mapping = pid.map(|pid| format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
     for (path, is_mapping) in [(mapping.as_ref(), true), (Some(&line.path), false)] {
         let Some(path) = path else { continue };
@@ -298,7 +298,7 @@ pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<Known
 
 /// What a file is known by, on any machine and for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum LastingIdentity {
     /// Its build id.
     BuildId(Vec<u8>),
     /// Its content id.
@@ -306,14 +306,14 @@ pub(crate) enum Known {
 }
 
 /// What an ELF file is known by.
-pub(crate) fn known(file: File) -> Option<Known> {
+pub(crate) fn known(file: File) -> Option<LastingIdentity> {
     let other = file.try_clone().ok()?;
     let binary = Binary::of_file(other, &Room::new(MAX_PIECES)).ok()?;
     let id = binary.build_id().and_then(bytes_of_hex);
     // As many bytes as the kernel would tell.
     match id.filter(|id| (1..=20).contains(&id.len())) {
-        Some(id) => Some(Known::BuildId(id)),
-        None => Some(Known::Content(symbols::content_id(&file).ok()?)),
+        Some(id) => Some(LastingIdentity::BuildId(id)),
+        None => Some(LastingIdentity::Content(symbols::content_id(&file).ok()?)),
     }
 }
 

@@ -53,7 +53,7 @@ const MAX_ATTEMPTS: u8 = 16;
 
 /// A look at a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct PageLook {
     /// The time before the look, and behind it.
     before: u64,
     behind: u64,
@@ -340,7 +340,7 @@ impl GeneratedCode {
     }
 
     /// Takes what was seen of a page.
-    fn take(&mut self, page: u64, seen: Seen) -> Option<()> {
+    fn take(&mut self, page: u64, seen: PageLook) -> Option<()> {
         let bytes = match seen.bytes {
             None => {
                 self.pages.get_mut(&page)?.until = seen.before;
@@ -392,7 +392,7 @@ impl Memory {
         pid: Pid,
         stack: Option<u64>,
         rooms: &GeneratedCodeRooms,
-    ) -> Option<Seen> {
+    ) -> Option<PageLook> {
         if let Self::NotOpened(attempts) = *self {
             if rooms.files.is_full() {
                 return None;
@@ -412,7 +412,7 @@ impl Memory {
         };
         let mut bytes = [0; PAGE_BYTES];
         let before = sampler::clock_now();
-        memory.read(page, &mut bytes).then(|| Seen {
+        memory.read(page, &mut bytes).then(|| PageLook {
             before,
             behind: sampler::clock_now(),
             bytes: (known != Some(&bytes)).then(|| bytes.to_vec()),

@@ -25,7 +25,7 @@ use addresses::{ImageAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
-use crate::elf::{self, Contents, Elf, Known, PAGE};
+use crate::elf::{self, Contents, Elf, LastingIdentity, PAGE};
 use crate::flow::{Flows, Text};
 use crate::kernel;
 use crate::rules::Rules;
@@ -257,8 +257,8 @@ impl Images {
         self.mapped
             .entry((line.major, line.minor, line.inode))
             .or_insert_with(|| match elf::known_of_mapped(pid, line) {
-                Some(Known::BuildId(id)) => Identity::BuildId(id),
-                Some(Known::Content(id)) => Identity::Content(id),
+                Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
+                Some(LastingIdentity::Content(id)) => Identity::Content(id),
                 None => inode,
             })
             .clone()

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Tid};
 
-use self::block::{Exit, Step};
+use self::block::{BlockInstruction, Exit};
 use crate::lot::Lot;
 use machine::loadmap::ProcessId;
 
@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub(crate) tid: Tid,
     pub(crate) process: ProcessId,
     /// From the entry on.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BlockInstruction>,
     /// The code of all of them.
     pub(crate) code: Vec<u8>,
     /// Where the thread may come out, in the order in which they are tried.

@@ -46,7 +46,7 @@ pub(crate) struct Target {
 
 /// What was seen of a target in a while.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTarget {
     pub(crate) target: Target,
     pub(crate) burst: Result<(Burst, Option<Kept>), Miss>,
 }
@@ -59,7 +59,7 @@ type Targets = Arc<Mutex<Vec<Target>>>;
 pub struct Entries {
     wanted: Wanted,
     targets: Targets,
-    seen: Receiver<Seen>,
+    seen: Receiver<SeenTarget>,
     /// Entries of wanted functions in the images that were looked at.
     functions: FxHashMap<ImageId, Vec<ImageAddress>>,
     /// Functions that cannot be watched.
@@ -168,7 +168,7 @@ impl Entries {
     }
 
     /// What was seen since.
-    pub(crate) fn next(&mut self) -> Option<Seen> {
+    pub(crate) fn next(&mut self) -> Option<SeenTarget> {
         self.seen.try_recv().ok()
     }
 }

@@ -9,7 +9,7 @@ use crate::word::Width;
 /// memory (M), in a register or an immediate (X).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PreparedKind {
     /// Its handler is to be called.
     General,
     Nop,
@@ -83,7 +83,7 @@ enum Places {
     MX,
 }
 
-impl Kind {
+impl PreparedKind {
     /// How an instruction is prepared that its handler interprets.
     pub(crate) fn of(instruction: &Instruction, operands: &Operands) -> Self {
         use Mnemonic as M;
@@ -221,7 +221,7 @@ impl Kind {
 
     /// Whether the memory operand is read.
     pub(super) fn loads(self) -> bool {
-        use Kind as K;
+        use PreparedKind as K;
         matches!(
             self,
             K::MovRM
@@ -252,7 +252,7 @@ impl Kind {
 
     /// Whether the first operand is written, and is a register.
     pub(super) fn writes_register(self) -> bool {
-        use Kind as K;
+        use PreparedKind as K;
         matches!(
             self,
             K::MovRX

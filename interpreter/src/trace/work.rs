@@ -12,7 +12,8 @@ use crate::word::{Width, Word};
 
 type Done = Result<(), StopReason>;
 
-/// Where the operands of an instruction of two are, as [`Kind`](super::kind::Kind) has it.
+/// Where the operands of an instruction of two are, as
+/// [`PreparedKind`](super::kind::PreparedKind) has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     RX,

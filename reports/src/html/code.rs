@@ -9,7 +9,7 @@ use crate::code::{Disassembler, Mode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
 use crate::report::is_supported;
-use crate::report::list::{self, Line, Listing, Profile};
+use crate::report::list::{self, ListedInstruction, Listing, Profile};
 use crate::sources::{For, Sources};
 use crate::symbols::FunctionId;
 use crate::view::View;
@@ -64,12 +64,12 @@ enum ListingLine {
     /// So many instructions that were never seen.
     Quiet(usize),
     /// Address, text, cycles, samples, place, values.
-    Instruction(String, String, u64, u64, Option<usize>, Vec<Values>),
+    Instruction(String, String, u64, u64, Option<usize>, Vec<PageValues>),
 }
 
 /// The values of a parameter.
 #[derive(Debug, Serialize)]
-struct Values {
+struct PageValues {
     /// The parameter.
     p: String,
     /// Times a window came by.
@@ -153,7 +153,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
     let mut places = Vec::new();
     let mut of_place: BTreeMap<(usize, u32, &[String]), usize> = BTreeMap::new();
     let mut rows = Vec::new();
-    let is_quiet = |line: &Line| line.heat.samples == 0 && line.profiles.is_empty();
+    let is_quiet = |line: &ListedInstruction| line.heat.samples == 0 && line.profiles.is_empty();
     for run in listing.lines.chunk_by(|a, b| is_quiet(a) && is_quiet(b)) {
         let left_out = match run.first().is_some_and(is_quiet) && run.len() > QUIET {
             true => AROUND..run.len() - AROUND,
@@ -230,7 +230,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
     }
 }
 
-fn values(profile: &Profile) -> Values {
+fn values(profile: &Profile) -> PageValues {
     let values = &profile.values;
     let shares = values
         .shares
@@ -245,7 +245,7 @@ fn values(profile: &Profile) -> Values {
                 rounded(share.high, 1),
             )
         });
-    Values {
+    PageValues {
         p: profile.parameter().to_owned(),
         r: values.reached,
         u: values.unknown,

@@ -49,7 +49,7 @@ impl By {
 
 /// What is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ScreenRequest {
     /// Where the cycles are.
     Rows {
         /// What to add up by.
@@ -82,23 +82,23 @@ pub(super) struct ScreenLine {
 #[derive(Debug)]
 pub(super) enum News {
     /// Rows, and what is to be said beside them.
-    Rows(Asked, Vec<ScreenLine>, Vec<String>),
+    Rows(ScreenRequest, Vec<ScreenLine>, Vec<String>),
     /// A function's lines, and what is to be said beside them.
-    Lines(Asked, Vec<String>, Vec<String>),
+    Lines(ScreenRequest, Vec<String>, Vec<String>),
     /// Why there is nothing.
-    Failed(Asked, Failure),
+    Failed(ScreenRequest, Failure),
 }
 
 /// The thread's other end.
 pub(super) struct Feed {
-    questions: Sender<Asked>,
+    questions: Sender<ScreenRequest>,
     answers: Receiver<News>,
 }
 
 impl Feed {
     /// Begins to read. With an interval the same is read again and again, until something else is
     /// asked for.
-    pub(super) fn start(common: &Common, interval: Option<Duration>, first: Asked) -> Feed {
+    pub(super) fn start(common: &Common, interval: Option<Duration>, first: ScreenRequest) -> Feed {
         let (questions, asked) = channel();
         let (told, answers) = channel();
         let common = common.clone();
@@ -108,7 +108,7 @@ impl Feed {
     }
 
     /// Asks for something else.
-    pub(super) fn ask(&self, asked: Asked) {
+    pub(super) fn ask(&self, asked: ScreenRequest) {
         // Where the thread has ended, that shows when news are asked for.
         let _ = self.questions.send(asked);
     }
@@ -135,8 +135,8 @@ fn ended() -> Failure {
 fn serve(
     common: &Common,
     interval: Option<Duration>,
-    first: Asked,
-    questions: &Receiver<Asked>,
+    first: ScreenRequest,
+    questions: &Receiver<ScreenRequest>,
     answers: &Sender<News>,
 ) {
     let mut asked = first;
@@ -161,11 +161,11 @@ fn serve(
     }
 }
 
-fn answer(common: &Common, asked: Asked) -> News {
+fn answer(common: &Common, asked: ScreenRequest) -> News {
     let mut said = Said::Held(Vec::new());
     let mut common = common.clone();
     let read = match &asked {
-        Asked::Rows { by, image } => {
+        ScreenRequest::Rows { by, image } => {
             common.image.extend(image.clone());
             let json = |model: &dyn Model| model.pretty().map_err(Failure::from);
             let words = ["top", "--by", by.word()];
@@ -174,7 +174,7 @@ fn answer(common: &Common, asked: Asked) -> News {
                 Ok(News::Rows(asked.clone(), rows, Vec::new()))
             })
         }
-        Asked::Function { name, image, width } => {
+        ScreenRequest::Function { name, image, width } => {
             common.image.extend(image.clone());
             let names = common.names();
             let look = Look {

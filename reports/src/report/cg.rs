@@ -74,12 +74,12 @@ struct Caller {
     base: &'static str,
     /// Of the calls that breakpoints at the function's entry saw, those from here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entries: Option<Entries>,
+    entries: Option<EntryCalls>,
 }
 
 /// Calls at an entry.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Entries {
+struct EntryCalls {
     calls: u64,
     percent: f64,
 }
@@ -196,7 +196,7 @@ fn rows(view: &View<'_>) -> Vec<Caller> {
                 samples: heat.samples,
                 percent: rounded(percent(heat.cycles, total.cycles), 1),
                 base: "time",
-                entries: calls.map(|calls| Entries {
+                entries: calls.map(|calls| EntryCalls {
                     calls: whole,
                     percent: rounded(percent(calls, all), 1),
                 }),
@@ -218,7 +218,7 @@ impl Model for Callers {
             };
             let function = names.shown(&row.function);
             let entries = match row.entries {
-                Some(Entries { calls, percent }) => {
+                Some(EntryCalls { calls, percent }) => {
                     format!(" {percent:.1}% of executions [{}]", counted(calls, "call"))
                 }
                 None => String::new(),

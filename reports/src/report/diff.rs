@@ -76,8 +76,8 @@ struct Changes {
 struct FunctionChange {
     key: String,
     image: String,
-    before: Option<Part>,
-    after: Option<Part>,
+    before: Option<FunctionSide>,
+    after: Option<FunctionSide>,
     /// In percentage points.
     change: f64,
     /// How often chance alone would make the shares differ as much.
@@ -89,7 +89,7 @@ struct FunctionChange {
 
 /// A function on one side, as `top` has it.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Part {
+struct FunctionSide {
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
     percent: f64,
@@ -214,7 +214,7 @@ fn functions(views: [&View<'_>; 2], families: &Families) -> BTreeMap<Key, Functi
             )
         });
         let part = |side: usize| {
-            (heats[side].samples > 0).then_some(Part {
+            (heats[side].samples > 0).then_some(FunctionSide {
                 heat: heats[side],
                 percent: rounded(shares[side], 2),
                 samples: heats[side].samples,
@@ -330,10 +330,10 @@ impl Model for Changes {
 
 impl FunctionChange {
     fn cells(&self, names: Names) -> Vec<String> {
-        let share = |part: &Option<Part>| {
+        let share = |part: &Option<FunctionSide>| {
             part.map_or_else(|| NONE.to_owned(), |part| format!("{:.2}", part.percent))
         };
-        let samples = |part: &Option<Part>| part.map_or(0, |part| part.samples);
+        let samples = |part: &Option<FunctionSide>| part.map_or(0, |part| part.samples);
         vec![
             share(&self.before),
             share(&self.after),

@@ -72,7 +72,7 @@ const OF_KERNEL: [&str; 13] = [
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum LockKind {
     /// An instruction that locks.
     Instruction,
     /// A system call.
@@ -81,12 +81,12 @@ enum Kind {
     Kernel,
 }
 
-impl Kind {
+impl LockKind {
     fn words(self) -> &'static str {
         match self {
-            Kind::Instruction => "lock",
-            Kind::Futex => "futex",
-            Kind::Kernel => "kernel",
+            LockKind::Instruction => "lock",
+            LockKind::Futex => "futex",
+            LockKind::Kernel => "kernel",
         }
     }
 }
@@ -103,7 +103,7 @@ struct Meetings {
 /// One instruction that locks, one call of futex, or one function of the kernel that locks.
 #[derive(Debug, Serialize)]
 struct LockSite {
-    kind: Kind,
+    kind: LockKind,
     #[serde(flatten)]
     place: AccessSite,
     /// Who calls the function, most of the time; `null`: not known.
@@ -186,7 +186,7 @@ fn locks(view: &View<'_>, pc: usize) -> bool {
 impl LockSite {
     fn new(
         view: &View<'_>,
-        kind: Kind,
+        kind: LockKind,
         (pc, caller): (usize, Option<usize>),
         heat: Heat,
     ) -> LockSite {
@@ -239,7 +239,12 @@ fn instructions(view: &View<'_>) -> Vec<LockSite> {
             .iter()
             .max_by(|(_, a), (_, b)| a.cycles.total_cmp(&b.cycles));
         let caller = most.map(|(caller, _)| *caller);
-        let mut row = LockSite::new(view, Kind::Instruction, (pc, caller), heat_around(view, pc));
+        let mut row = LockSite::new(
+            view,
+            LockKind::Instruction,
+            (pc, caller),
+            heat_around(view, pc),
+        );
         let addresses = addresses.remove(&pc);
         row.seen = addresses.as_ref().map(|values| values.reached);
         if row.seen.is_none() {
@@ -287,7 +292,7 @@ fn futexes(view: &View<'_>) -> Vec<LockSite> {
         matches!(values.shares.as_slice(), [only] if only.value == FUTEX && values.unknown == 0)
     });
     let row = |(place, values): ((usize, Option<usize>), Values)| {
-        let mut row = LockSite::new(view, Kind::Futex, place, Heat::default());
+        let mut row = LockSite::new(view, LockKind::Futex, place, Heat::default());
         row.seen = Some(values.reached);
         row.operations = Shares(operations.remove(&place));
         row.addresses = Shares(addresses.remove(&place).map(|of| view.told(of)));
@@ -315,7 +320,7 @@ fn of_kernel(view: &View<'_>) -> Vec<LockSite> {
         }
     }
     let rows = functions.into_values();
-    rows.map(|(pc, heat)| LockSite::new(view, Kind::Kernel, (pc, None), heat))
+    rows.map(|(pc, heat)| LockSite::new(view, LockKind::Kernel, (pc, None), heat))
         .collect()
 }
 
@@ -363,7 +368,7 @@ impl Model for Meetings {
             };
             let addresses = row.addresses.0.as_ref();
             let caller = row.caller_place.as_ref();
-            let is_of_function = row.kind == Kind::Kernel;
+            let is_of_function = row.kind == LockKind::Kernel;
             table.row(vec![
                 format!("{:.2}", row.percent),
                 cycles(row.heat.cycles),

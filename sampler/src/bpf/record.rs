@@ -6,7 +6,7 @@ use addresses::ProcessAddress;
 use serde::{Deserialize, Serialize};
 
 use super::abi::{self, Plain as _, Record as Head};
-use crate::block::Part;
+use crate::block::BlockBytes;
 use crate::breakpoints;
 use crate::capture::Memory;
 use crate::{
@@ -69,7 +69,7 @@ pub struct Packed {
     order: Order,
     /// A copy of its stack lies before it.
     has_copy: bool,
-    bytes: Part,
+    bytes: BlockBytes,
 }
 
 /// Whether a record is all that there is of a sample, or none at all.
@@ -87,7 +87,7 @@ enum Order {
 impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
     /// `None` if it is no record. The copy of a stack may lie before it.
-    pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
+    pub(crate) fn new(bytes: BlockBytes, cpu: u32) -> Option<(Self, u32)> {
         let (copy, record) = parts(&bytes)?;
         let head = Head::get(record.first_chunk::<HEAD>()?);
         let has_copy = copy.is_some_and(|copy| stack_of(copy, &head).is_some());
@@ -264,7 +264,7 @@ fn stack_of<'a>(copy: &'a [u8], of: &Head) -> Option<&'a [u8]> {
 }
 
 /// Decodes a record that was taken on `cpu` after this interval. `None` if it is no record.
-fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
+fn decode(bytes: &BlockBytes, cpu: u32, period: u64) -> Option<RawSample> {
     let head = Head::get(bytes.first_chunk::<HEAD>()?);
     let stack_bytes = usize::from(head.stack_bytes);
     let changes = 8 * usize::from(head.changes);

@@ -39,7 +39,7 @@ impl Bench {
             page[..code.len()].copy_from_slice(code);
             page
         });
-        let seen = Seen {
+        let seen = PageLook {
             before: time,
             behind: time + 1,
             bytes,

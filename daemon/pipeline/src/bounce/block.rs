@@ -18,7 +18,7 @@ pub(crate) const LONGEST: usize = LENGTHS[2] + 1;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct BlockInstruction {
     /// Its place in an image.
     pub(crate) pc: Pc,
     /// Where it lies in the process.
@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub(crate) instruction: Instruction,
 }
 
-impl Step {
+impl BlockInstruction {
     /// What lies behind it.
     fn end(&self) -> ProcessAddress {
         self.address.wrapping_add(self.len.into())
@@ -80,7 +80,7 @@ pub(crate) fn goes_on(instruction: &Instruction) -> bool {
 
 /// The ways out of a block, in the order in which they are to be tried; `is_short`: at first right
 /// behind its first instruction.
-pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
+pub(crate) fn exits(steps: &[BlockInstruction], is_short: bool) -> Vec<Exit> {
     let lengths = if is_short { SHORT } else { LENGTHS };
     let mut exits: Vec<Exit> = Vec::new();
     let Some(entry) = steps.first().map(|step| step.address) else {
@@ -111,7 +111,7 @@ pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
 
 /// The general registers that these steps write and that still hold that behind the last one: the
 /// number of the step, and the register as it is written.
-pub(crate) fn results(steps: &[Step]) -> Vec<(usize, Register)> {
+pub(crate) fn results(steps: &[BlockInstruction]) -> Vec<(usize, Register)> {
     let mut factory = InstructionInfoFactory::new();
     let mut results = Vec::new();
     let mut later = 0_u16;
@@ -158,7 +158,7 @@ mod tests {
     use machine::images::ImageId;
 
     /// Steps of code at image address 0x100, which is mapped at 0x5100.
-    fn steps(code: &[u8]) -> Vec<Step> {
+    fn steps(code: &[u8]) -> Vec<BlockInstruction> {
         let mut decoder = Decoder::with_ip(64, code, 0x100, DecoderOptions::NONE);
         let mut steps = Vec::new();
         while decoder.can_decode() {
@@ -167,7 +167,7 @@ mod tests {
                 image: ImageId(0),
                 address: ImageAddress(instruction.ip()),
             };
-            steps.push(Step {
+            steps.push(BlockInstruction {
                 pc,
                 address: ProcessAddress(instruction.ip() + 0x5000),
                 len: instruction.len() as u8,

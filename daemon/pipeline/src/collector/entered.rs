@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 use sampler::{Burst, Entry, RawSample};
 
 use super::Collector;
-use crate::entries::{Entries, Kept, Seen, Target};
+use crate::entries::{Entries, Kept, SeenTarget, Target};
 use consumers::entries::{ARGUMENTS, Arrived, Entered};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
-use machine::flow::Verdict;
+use machine::flow::CallProof;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
 
@@ -108,7 +108,7 @@ fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc>
     let gpr = &call.registers.gpr;
     let is_other = found.target().is_some_and(|target| {
         let leads = space.leads(target, pc);
-        leads.verdict(gpr[RSP], gpr) == Verdict::Disproved
+        leads.verdict(gpr[RSP], gpr) == CallProof::Disproved
     });
     (!is_other).then_some(found.site)
 }
@@ -164,8 +164,8 @@ impl Collector {
     }
 
     /// Takes what was seen of one function in a while.
-    fn entered(&mut self, seen: Seen) {
-        let Seen { target, burst } = seen;
+    fn entered(&mut self, seen: SeenTarget) {
+        let SeenTarget { target, burst } = seen;
         let (burst, kept) = match burst {
             Ok((burst, Some(kept))) => (burst, kept),
             Ok((_, None)) => return self.tables.count(Counter::Trials, 1),

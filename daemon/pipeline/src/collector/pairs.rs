@@ -10,7 +10,7 @@ use sampler::{Outcome, RawSample, Record, UserRegisters};
 
 use super::samples::subject_of;
 use super::{Collector, start};
-use crate::bounce::block::{self, LONGEST, Step};
+use crate::bounce::block::{self, BlockInstruction, LONGEST};
 use crate::bounce::truth::{self, Difference};
 use crate::bounce::{Answer, Bounce, Request, held};
 use consumers::events::{At, Consumer, Context, Owner};
@@ -77,7 +77,7 @@ pub(super) fn block_at(
     process: ProcessId,
     (entry, is_short): (ProcessAddress, bool),
 ) -> Option<Request> {
-    let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut steps, mut bytes): (Vec<BlockInstruction>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut address = entry;
     while steps.len() < LONGEST {
         let Ok(fetched) = code.fetch(address.0) else {
@@ -91,7 +91,7 @@ pub(super) fn block_at(
             return None;
         }
         bytes.extend_from_slice(code.code().get(..len)?);
-        steps.push(Step {
+        steps.push(BlockInstruction {
             pc,
             address,
             // At most 15.
@@ -186,7 +186,7 @@ impl Collector {
     fn check_pair(
         &mut self,
         request: &Request,
-        steps: &[Step],
+        steps: &[BlockInstruction],
         before: &RawSample,
         after: &sampler::Registers,
     ) -> Option<Owner> {
@@ -285,7 +285,12 @@ impl Collector {
 
     /// Counts a disagreement by the block's instructions: the first that may have made it stands
     /// for it.
-    fn disagrees(&mut self, first: Step, steps: &[Step], difference: Difference) {
+    fn disagrees(
+        &mut self,
+        first: BlockInstruction,
+        steps: &[BlockInstruction],
+        difference: Difference,
+    ) {
         let made_it = |(number, register): &(usize, Register)| match difference {
             Difference::Register(of) if register.full_register().number() == of => Some(*number),
             _ => None,
@@ -319,7 +324,7 @@ impl Collector {
     fn tell_results(
         &mut self,
         owner: Owner,
-        steps: &[Step],
+        steps: &[BlockInstruction],
         before: &RawSample,
         after: &sampler::Registers,
     ) {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Burst, Miss, Tid, entries, entry_cost};
 
 use super::width::Width;
-use super::{Seen, Target, Targets, lock};
+use super::{SeenTarget, Target, Targets, lock};
 use machine::place::Pc;
 
 /// From one burst to the next, on average: whatever they show, or the times that count would depend
@@ -26,14 +26,14 @@ const USUAL_COST: u64 = 2_000;
 const MOST_WIDTHS: usize = 1 << 12;
 
 /// Starts it. It ends when nobody looks any more.
-pub(super) fn start(targets: Targets, seen: SyncSender<Seen>) -> io::Result<()> {
+pub(super) fn start(targets: Targets, seen: SyncSender<SeenTarget>) -> io::Result<()> {
     thread::Builder::new()
         .name("entries".to_owned())
         .spawn(move || run(&targets, &seen))
         .map(drop)
 }
 
-fn run(targets: &Targets, seen: &SyncSender<Seen>) {
+fn run(targets: &Targets, seen: &SyncSender<SeenTarget>) {
     let cost = entry_cost().unwrap_or(USUAL_COST);
     tracing::debug!(cost, "nanoseconds of a hit at an entry");
     let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
@@ -94,7 +94,7 @@ fn run(targets: &Targets, seen: &SyncSender<Seen>) {
             }
             _ => {}
         }
-        let seen_of = Seen {
+        let seen_of = SeenTarget {
             target,
             burst: judged,
         };

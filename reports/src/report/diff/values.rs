@@ -7,7 +7,7 @@ use parameters::Parameter;
 use serde::{Serialize, Serializer};
 
 use super::pairs::{self, Families, Key};
-use super::statistics::{Known, by_intervals};
+use super::statistics::{ShareInterval, by_intervals};
 use super::{FunctionChange, chance, significant};
 use crate::code::{Disassembler, Mode, Spacing};
 use crate::render::{percent, rounded};
@@ -27,8 +27,8 @@ pub(super) struct Profile {
     text: Option<String>,
     parameter: String,
     base: Base,
-    before: Seen,
-    after: Seen,
+    before: SideValues,
+    after: SideValues,
     /// The value whose share differs most beyond chance, with both shares.
     most: Difference,
     #[serde(serialize_with = "significant")]
@@ -38,13 +38,13 @@ pub(super) struct Profile {
 
 /// The values of a parameter on one side, as `list` has them.
 #[derive(Debug)]
-struct Seen {
+struct SideValues {
     address: String,
     values: Values,
 }
 
 #[derive(Serialize)]
-struct JsonSeen<'a> {
+struct JsonSideValues<'a> {
     address: &'a str,
     reached: u64,
     unknown: u64,
@@ -78,7 +78,7 @@ struct JsonKnown {
 }
 
 impl JsonKnown {
-    fn new(known: Known, values: &Values) -> JsonKnown {
+    fn new(known: ShareInterval, values: &Values) -> JsonKnown {
         JsonKnown {
             percent: rounded(known.percent, 1),
             low: rounded(known.low, 1),
@@ -107,11 +107,11 @@ pub(super) fn add(
     let profiles = [list::profiles(before, false), list::profiles(after, false)];
     let (before, after) = (&*before, &*after);
     let mut moved = Moved::new([before, after], families);
-    let mut places: BTreeMap<Place, Option<Seen>> = BTreeMap::new();
+    let mut places: BTreeMap<Place, Option<SideValues>> = BTreeMap::new();
     for values in profiles[0].values().flatten() {
         if let Some((key, address)) = moved.place(0, before, values.pc) {
             let place = (key, address, values.parameter.clone(), values.base);
-            let seen = Seen {
+            let seen = SideValues {
                 address: before.address(values.pc),
                 values: values.clone(),
             };
@@ -143,7 +143,7 @@ pub(super) fn add(
         if least < after.min_samples || is_address(&values.parameter) {
             continue;
         }
-        let new = Seen {
+        let new = SideValues {
             address: after.address(values.pc),
             values: values.clone(),
         };
@@ -292,7 +292,7 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
         .flat_map(|values| values.shares.iter().take(MOST_VALUES))
         .map(|share| Category::new(class, mode, share.value))
         .collect();
-    let mut least: Option<(f64, Category, Known, Known)> = None;
+    let mut least: Option<(f64, Category, ShareInterval, ShareInterval)> = None;
     for category in &candidates {
         let is_in = |value| Category::new(class, mode, value) == *category;
         let (before, after) = (known(old, is_in), known(new, is_in));
@@ -301,7 +301,7 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
             least = Some((p, *category, before, after));
         }
     }
-    let none = Known {
+    let none = ShareInterval {
         percent: 0.0,
         low: 0.0,
         high: 100.0,
@@ -331,10 +331,10 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
 
 /// The share of some values together. Of those that a list does not have, that is what may have
 /// escaped it.
-fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> Known {
+fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> ShareInterval {
     let mut shares = values.shares.iter().filter(|share| is_in(share.value));
     if let (Some(share), None) = (shares.next(), shares.next()) {
-        return Known {
+        return ShareInterval {
             percent: share.percent,
             low: share.low,
             high: share.high,
@@ -346,7 +346,7 @@ fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> Known {
     let samples = values.samples();
     let (low, high) = hotlist::interval(estimate, samples, values.windows, values.reached, p);
     let percent = percent(estimate, as_float(samples)).clamp(0.0, 100.0);
-    Known {
+    ShareInterval {
         percent,
         low: low.min(percent),
         high: high.max(percent),
@@ -365,10 +365,10 @@ fn text(view: &View<'_>, pc: usize) -> Option<String> {
     Some(Disassembler::new(Spacing::Text).text(&instruction, |_| None))
 }
 
-impl Serialize for Seen {
+impl Serialize for SideValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = &self.values;
-        let seen = JsonSeen {
+        let seen = JsonSideValues {
             address: &self.address,
             reached: values.reached,
             unknown: values.unknown,
@@ -385,7 +385,7 @@ impl Serialize for Seen {
 impl Profile {
     /// The line below its function's row.
     pub(super) fn line(&self) -> String {
-        let shares = |seen: &Seen| shares_text(&seen.values, SHOWN);
+        let shares = |seen: &SideValues| shares_text(&seen.values, SHOWN);
         format!(
             "    {} {}  {}{}: {} {} > {} (p {}); before {}; after {}",
             self.address,
