@@ -30,7 +30,7 @@ use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};
 
 use crate::bundle;
-use crate::code::Mode;
+use crate::code::ProcessorMode;
 use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
@@ -378,13 +378,13 @@ impl<'p> Symbols<'p> {
     }
 
     /// The mode that an image's code ran in.
-    pub(crate) fn mode(&self, image: usize) -> Mode {
+    pub(crate) fn mode(&self, image: usize) -> ProcessorMode {
         let row = self.profile.images.get(image);
         let is_of_32_bits = row.is_some_and(Image::is_in_32_bit_mode)
             || self.elf(image).is_some_and(|elf| !elf.binary().is_64());
         match is_of_32_bits {
-            true => Mode::Compatibility,
-            false => Mode::Long,
+            true => ProcessorMode::Compatibility,
+            false => ProcessorMode::Long,
         }
     }
 

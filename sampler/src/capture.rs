@@ -294,12 +294,12 @@ pub struct CapturedMemory {
     #[serde(skip)]
     pub vectors: Vectors,
     /// Memory as it was read.
-    pub(crate) memory: Memory,
+    pub(crate) memory: HandlerMemory,
 }
 
 /// What was read, in the form of the handler's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct HandlerMemory {
     /// How many frames.
     pub(crate) frames: u8,
     /// How many bytes of code.
@@ -379,7 +379,7 @@ impl CapturedMemory {
             system_call,
             fs_base: segment_bases.0,
             gs_base: segment_bases.1,
-            memory: Memory {
+            memory: HandlerMemory {
                 // Both are at most 64.
                 frames: frames.len() as u8,
                 code: code.len() as u8,
@@ -395,7 +395,7 @@ impl CapturedMemory {
     /// Gives up frames, code and pieces, and says that values are not to be captured.
     pub fn withhold(&mut self) {
         self.outcome = Outcome::ValuesDenied;
-        self.memory = Memory {
+        self.memory = HandlerMemory {
             frames: 0,
             code: 0,
             bytes: BlockBytes::default(),

@@ -60,7 +60,7 @@ const KERNEL_STACK: u64 = 16 << 10;
 
 /// How it is known that a page was mapped at the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum MappedBy {
     /// The thread's stack pointer pointed there, and what it pointed to was read.
     Stack,
     /// It was read.
@@ -89,7 +89,7 @@ struct AddressFacts<'a> {
     /// Where the records know of nothing, if they do not: up to the next mapping.
     gap: ProcessRange,
     /// How it is known that its page was mapped at the sample, if it is.
-    evidence: &'a dyn Fn() -> Option<Evidence>,
+    evidence: &'a dyn Fn() -> Option<MappedBy>,
     /// It may have been unmapped without notice.
     unmapped: bool,
 }
@@ -141,7 +141,7 @@ fn judge(known: AddressFacts<'_>, access: Access, kernel: &impl Kernel) -> PartV
             }
             Some(_) => PartVerdict::Faults,
             None => match ((known.evidence)(), access) {
-                (Some(Evidence::Stack), _) | (Some(_), Access::Load) => of_page,
+                (Some(MappedBy::Stack), _) | (Some(_), Access::Load) => of_page,
                 // Nobody has mapped the first page but by a record.
                 _ if page == 0 => PartVerdict::Faults,
                 (Some(_), Access::Store) => unverified,
@@ -195,10 +195,10 @@ fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> PartVerdict {
 }
 
 /// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
-fn vouches(evidence: Option<Evidence>, access: Access, guarded: Guarded) -> bool {
+fn vouches(evidence: Option<MappedBy>, access: Access, guarded: Guarded) -> bool {
     match (evidence, access, guarded) {
         (None, ..) => false,
-        (Some(Evidence::Read), Access::Store, Guarded::ByUser) => false,
+        (Some(MappedBy::Read), Access::Store, Guarded::ByUser) => false,
         (Some(_), ..) => true,
     }
 }
@@ -245,7 +245,7 @@ impl AddressSpace<'_> {
         address: u64,
         bytes: u64,
         access: Access,
-        evidence: impl Fn(u64) -> Option<Evidence>,
+        evidence: impl Fn(u64) -> Option<MappedBy>,
     ) -> Verdict {
         if self.is_kernel() {
             return check_in_kernel(address, bytes);
@@ -285,7 +285,7 @@ impl AddressSpace<'_> {
         address: u64,
         bytes: u64,
         access: Access,
-        evidence: &impl Fn(u64) -> Option<Evidence>,
+        evidence: &impl Fn(u64) -> Option<MappedBy>,
     ) -> (Verdict, bool) {
         together(address, bytes, |at| {
             let address = ProcessAddress(at);
@@ -519,7 +519,7 @@ mod tests {
         let right = mapping(0x1000, 0x2000, 0, true);
         let of_page = PartVerdict::Once(0x1000, 0x1fff);
         let mut read = known(Some(&right));
-        read.evidence = &|| Some(Evidence::Read);
+        read.evidence = &|| Some(MappedBy::Read);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         assert_eq!(judge(read, Access::Store, &Says(Some(FREE), None)), of_page);
         read.unmapped = true;
@@ -528,9 +528,9 @@ mod tests {
         let mapped = Says(Some(Region::Mapped(RW)), None);
         assert_eq!(judge(read, Access::Load, &mapped), PartVerdict::MayFault);
         read.record = None;
-        read.evidence = &|| Some(Evidence::Stack);
+        read.evidence = &|| Some(MappedBy::Stack);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
-        read.evidence = &|| Some(Evidence::Read);
+        read.evidence = &|| Some(MappedBy::Read);
         assert_eq!(judge(read, Access::Load, &Says(None, None)), of_page);
         assert_eq!(
             judge(read, Access::Store, &Says(None, None)),

@@ -18,7 +18,7 @@ use crate::mapping::{Mapping, Spot};
 use crate::maps::Maps;
 use crate::place::Pc;
 use crate::signals::Signals;
-use crate::system::page_check::Evidence;
+use crate::system::page_check::PageEvidence;
 use crate::system::pages::Pages;
 use crate::system::procfs::PageState;
 use crate::vmas::{Region, Vmas};
@@ -50,7 +50,7 @@ pub struct AddressSpace<'a> {
     /// Whether its memory may be read.
     pub allow_memory: bool,
     /// What was seen of its pages when it arrived.
-    pub evidence: Option<Evidence>,
+    pub evidence: Option<PageEvidence>,
     /// Stack pointer, if the interrupt could read there.
     pub stack: Option<u64>,
     /// Where the sample was taken.

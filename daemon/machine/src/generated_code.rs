@@ -83,22 +83,22 @@ impl GeneratedCodeRooms {
 #[derive(Debug)]
 pub struct GeneratedCode {
     pid: Pid,
-    memory: Memory,
+    memory: OpenMemory,
     pages: FxHashMap<u64, Box<Page>>,
-    exits: FxHashMap<u64, Answer<Vec<Exit>>>,
+    exits: FxHashMap<u64, Conclusion<Vec<Exit>>>,
     /// What the handler goes by, at each PC: this exit, or one and then another.
     rows: FxHashMap<u64, Option<Exit>>,
     /// By target and PC; the PC is 0 where the way out is asked for.
-    leads: FxHashMap<(u64, u64), Answer<Leads>>,
+    leads: FxHashMap<(u64, u64), Conclusion<Leads>>,
     rooms: GeneratedCodeRooms,
 }
 
 /// The process's memory. What is open is bound to the address space that it was opened for.
 #[derive(Debug)]
-enum Memory {
+enum OpenMemory {
     /// So often its program was not found.
     NotOpened(u8),
-    Open(procfs::Memory),
+    Open(procfs::ProcessMemory),
     /// It cannot be had, or is gone.
     Closed,
 }
@@ -119,7 +119,7 @@ struct Page {
 
 /// What follows from lines of code.
 #[derive(Debug)]
-struct Answer<T> {
+struct Conclusion<T> {
     answer: T,
     lines: Vec<Lines>,
 }
@@ -155,7 +155,7 @@ impl GeneratedCode {
     pub(crate) fn new(pid: Pid, rooms: &GeneratedCodeRooms) -> Self {
         Self {
             pid,
-            memory: Memory::NotOpened(0),
+            memory: OpenMemory::NotOpened(0),
             pages: FxHashMap::default(),
             exits: FxHashMap::default(),
             rows: FxHashMap::default(),
@@ -181,7 +181,7 @@ impl GeneratedCode {
     /// The answer to a question: as it was found before, if the code still says so, or else now.
     fn answer<Q: Eq + Hash, T: Clone>(
         &mut self,
-        answers: fn(&mut Self) -> &mut FxHashMap<Q, Answer<T>>,
+        answers: fn(&mut Self) -> &mut FxHashMap<Q, Conclusion<T>>,
         question: Q,
         asker: &mut Asker<'_>,
         ask: impl FnOnce(&mut MadeText<'_, '_>) -> T,
@@ -199,7 +199,7 @@ impl GeneratedCode {
         let lines = text.lines();
         if let Some(lines) = lines.filter(|_| self.has_room()) {
             let answer = answer.clone();
-            answers(self).insert(question, Answer { answer, lines });
+            answers(self).insert(question, Conclusion { answer, lines });
             self.rooms.answers.take(1);
         }
         answer
@@ -377,13 +377,13 @@ impl Drop for GeneratedCode {
     fn drop(&mut self) {
         self.forget_answers();
         self.rooms.pages.leave(self.pages.len());
-        if matches!(self.memory, Memory::Open(_)) {
+        if matches!(self.memory, OpenMemory::Open(_)) {
             self.rooms.files.leave(1);
         }
     }
 }
 
-impl Memory {
+impl OpenMemory {
     /// Looks at a page now, of which these bytes were seen before.
     fn look(
         &mut self,
@@ -422,7 +422,7 @@ impl Memory {
 
 /// Opens the memory of a process, if it is still the sampled program: each exec draws another place
 /// for the stack.
-fn open(pid: Pid, stack: u64) -> Option<procfs::Memory> {
+fn open(pid: Pid, stack: u64) -> Option<procfs::ProcessMemory> {
     let memory = procfs::memory(pid)?;
     Pagemap::open(pid)?.has_stack(stack).then_some(memory)
 }

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use addresses::ProcessAddress;
 use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
 
-use crate::access::Evidence;
+use crate::access::MappedBy;
 use crate::address_space::AddressSpace;
 
 /// What was read at the interrupt: code, and what it loads. It is looked at when it is first
@@ -171,17 +171,17 @@ impl Memory for SampleMemory<'_, '_> {
 
 impl SampleMemory<'_, '_> {
     /// How it is known that a page was mapped at the interrupt.
-    pub fn evidence(&self, page: u64) -> Option<Evidence> {
+    pub fn evidence(&self, page: u64) -> Option<MappedBy> {
         let meets = |start: u64, len: usize| {
             let end = start.saturating_add(len as u64);
             len > 0 && start <= page | 0xfff && end > page
         };
         if meets(self.stack_start, self.stack.len()) {
-            return Some(Evidence::Stack);
+            return Some(MappedBy::Stack);
         }
         let pieces = self.captured?.pieces();
         let mut all = (0..).map_while(|number| pieces.piece(number));
         all.any(|(start, bytes)| meets(start, bytes.len()))
-            .then_some(Evidence::Read)
+            .then_some(MappedBy::Read)
     }
 }

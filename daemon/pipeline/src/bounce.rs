@@ -49,7 +49,7 @@ pub(crate) struct Request {
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct BounceResult {
     pub(crate) request: Request,
     /// What was tried in vain.
     pub(crate) missed: Vec<Miss>,
@@ -62,7 +62,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub struct Bounce {
     requests: SyncSender<Request>,
-    answers: Receiver<Answer>,
+    answers: Receiver<BounceResult>,
     /// Whether the handler reads memory at entries.
     reads_memory: bool,
     /// Chosen of the samples of this round.
@@ -70,7 +70,7 @@ pub struct Bounce {
     /// What the handler brought from entries whose pairs have yet to come.
     entries: VecDeque<RawSample>,
     /// Pairs whose entries have yet to come.
-    waiting: VecDeque<Answer>,
+    waiting: VecDeque<BounceResult>,
 }
 
 impl Bounce {
@@ -117,7 +117,7 @@ impl Bounce {
     }
 
     /// The next answer, with what the handler brought, if that has come or is waited for no more.
-    pub(crate) fn next(&mut self, is_last: bool) -> Option<(Answer, Option<RawSample>)> {
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<(BounceResult, Option<RawSample>)> {
         while let Ok(answer) = self.answers.try_recv() {
             self.waiting.push_back(answer);
         }

@@ -77,7 +77,7 @@ pub(crate) enum PreparedKind {
 
 /// Where the operands of an instruction of two are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Places {
+enum OperandPlaces {
     RX,
     RM,
     MX,
@@ -99,16 +99,16 @@ impl PreparedKind {
             return Self::General;
         }
         let places = match kinds {
-            [K::Register, K::Register | K::Immediate, K::Other] => Some(Places::RX),
-            [K::Register, K::Memory, K::Other] => Some(Places::RM),
-            [K::Memory, K::Register | K::Immediate, K::Other] => Some(Places::MX),
+            [K::Register, K::Register | K::Immediate, K::Other] => Some(OperandPlaces::RX),
+            [K::Register, K::Memory, K::Other] => Some(OperandPlaces::RM),
+            [K::Memory, K::Register | K::Immediate, K::Other] => Some(OperandPlaces::MX),
             _ => None,
         };
         let has_widths = |count: u32| (0..count).all(|i| operands.get(i).width.is_some());
         let of_two = |rx: Self, rm: Self, mx: Self| match places.filter(|_| has_widths(2)) {
-            Some(Places::RX) => rx,
-            Some(Places::RM) => rm,
-            Some(Places::MX) => mx,
+            Some(OperandPlaces::RX) => rx,
+            Some(OperandPlaces::RM) => rm,
+            Some(OperandPlaces::MX) => mx,
             None => Self::General,
         };
         let is_register = kinds == [K::Register, K::Other, K::Other] && has_widths(1);

@@ -3,7 +3,7 @@
 use super::form::{BY_HANDLERS, Op};
 use super::kind::PreparedKind;
 use super::store::Traces;
-use super::work::{Places, width};
+use super::work::{OperandPlaces, width};
 use crate::code::{Code, Fetched};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
@@ -267,7 +267,8 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     #[inline(always)]
     fn compute<const W: usize>(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
         use PreparedKind as K;
-        let [rx, rm, mx] = [Places::RX, Places::RM, Places::MX].map(|places| (places, loaded));
+        let [rx, rm, mx] = [OperandPlaces::RX, OperandPlaces::RM, OperandPlaces::MX]
+            .map(|places| (places, loaded));
         let add = |flags: &mut Flags, width, a, b| flags.add(width, a, b, Some(false));
         let sub = |flags: &mut Flags, width, a, b| flags.sub(width, a, b, Some(false));
         match op.kind {

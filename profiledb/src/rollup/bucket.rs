@@ -25,22 +25,22 @@ const ROW: usize = 16;
 type At = (i64, u64, Option<(i64, u64)>);
 
 /// Why a chunk cannot be added.
-pub(crate) enum Refusal {
+pub(crate) enum ChunkRefusal {
     /// It is damaged.
     Bad(Bad),
     /// What it refers to.
     Ids(crate::Error),
 }
 
-impl From<Bad> for Refusal {
+impl From<Bad> for ChunkRefusal {
     fn from(bad: Bad) -> Self {
-        Refusal::Bad(bad)
+        ChunkRefusal::Bad(bad)
     }
 }
 
-impl From<crate::Error> for Refusal {
+impl From<crate::Error> for ChunkRefusal {
     fn from(error: crate::Error) -> Self {
-        Refusal::Ids(error)
+        ChunkRefusal::Ids(error)
     }
 }
 
@@ -74,7 +74,7 @@ impl Bucket {
         chunk: &Chunk,
         ids: &mut impl Ids,
         coins: &mut Generator,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ChunkRefusal> {
         let most = self.most;
         let part = self.parts.entry((chunk.target, chunk.subject));
         let part = part.or_insert_with(|| BucketPart {

@@ -9,7 +9,7 @@ use std::path::Path;
 use hotlist::Generator;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::bucket::{Bucket, Refusal};
+use super::bucket::{Bucket, ChunkRefusal};
 use super::budget::Spending;
 use super::fold::{SeenBetween, folded, short_lived};
 use super::ids::Ids;
@@ -224,8 +224,8 @@ impl Hour {
             };
             let added = sum.add(&chunk, &mut Folded(&self.folded), &mut self.coins);
             added.map_err(|refusal| match refusal {
-                Refusal::Bad(what) => bad(&what.to_string()),
-                Refusal::Ids(error) => error,
+                ChunkRefusal::Bad(what) => bad(&what.to_string()),
+                ChunkRefusal::Ids(error) => error,
             })?;
         }
         Ok(sum)

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use hotlist::Generator;
 use rusqlite::Connection;
 
-use super::bucket::{Bucket, Refusal};
+use super::bucket::{Bucket, ChunkRefusal};
 use super::budget::Spending;
 use super::ids::Ids;
 use super::period::Grain;
@@ -221,8 +221,8 @@ impl Join {
             })?;
             self.coins = coins;
             added.map_err(|refusal| match refusal {
-                Refusal::Bad(what) => bad(&what.to_string()),
-                Refusal::Ids(error) => error,
+                ChunkRefusal::Bad(what) => bad(&what.to_string()),
+                ChunkRefusal::Ids(error) => error,
             })?;
         }
         Ok(sum)

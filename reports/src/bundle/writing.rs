@@ -275,7 +275,7 @@ fn append<W: io::Write>(
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes);
     header.set_mode(0o600);
-    let mut counted = Counted { data, left: bytes };
+    let mut counted = Limited { data, left: bytes };
     archive.append_data(&mut header, name, &mut counted)?;
     match counted.left {
         0 => Ok(()),
@@ -287,12 +287,12 @@ fn append<W: io::Write>(
 }
 
 /// What is read, and how much is to come.
-struct Counted<R> {
+struct Limited<R> {
     data: R,
     left: u64,
 }
 
-impl<R: io::Read> io::Read for Counted<R> {
+impl<R: io::Read> io::Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.data.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);

@@ -15,7 +15,7 @@ use flow::Exit;
 use super::Export;
 use super::profgen::count;
 use super::program::positions::{Frame, LookUp, positions};
-use super::program::{CODE, Counted, Program, options};
+use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
@@ -149,7 +149,7 @@ impl SourceCounts {
 
     /// Adds a function of the program, whose name in the source others may share: it may be one of
     /// several copies.
-    fn add(&mut self, program: &Program, function: &Counted, look_up: &mut LookUp<'_>) {
+    fn add(&mut self, program: &Program, function: &CountedFunction, look_up: &mut LookUp<'_>) {
         let mut at: Vec<(u64, f64)> = Vec::new();
         for (block, count) in function.code.blocks.iter().zip(&function.counts.blocks) {
             let instructions = program.instructions(block.start, block.end);

@@ -24,7 +24,7 @@ use self::tally::Tally;
 use super::Export;
 use super::profgen::{RUST_FLAGS, count};
 use super::program::positions::{Frame, LookUp, positions};
-use super::program::{CODE, Counted, Program, options};
+use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::report::sizes_at;
 use crate::view::View;
@@ -251,7 +251,7 @@ impl SkeletonCounts {
     fn add(
         &mut self,
         program: &Program,
-        function: &Counted,
+        function: &CountedFunction,
         look_up: &mut LookUp<'_>,
         places: &Places,
         sizes: &BTreeMap<u64, Vec<(u64, f64)>>,

@@ -44,7 +44,7 @@ pub(crate) struct Options {
 
 /// A function of the program.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedFunction {
     /// Its name as the linker knows it.
     pub(crate) name: String,
     /// Its blocks.
@@ -69,7 +69,7 @@ pub(crate) struct Program {
     /// What was seen of its code.
     pub(crate) evidence: Evidence,
     /// The functions that anything was seen of, by address.
-    pub(crate) functions: Vec<Counted>,
+    pub(crate) functions: Vec<CountedFunction>,
     /// Interrupts in it.
     pub(crate) samples: f64,
     /// The profile's images that are this file.
@@ -388,7 +388,7 @@ fn names(path: &Path, binary: &Binary, room: &Room) -> Option<Functions> {
 }
 
 /// The functions around all that was seen, with their counts.
-fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Counted> {
+fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<CountedFunction> {
     let mut bounds: BTreeMap<u64, (u64, String)> = BTreeMap::new();
     let places: BTreeSet<u64> = evidence.places().collect();
     let mut end = 0;
@@ -407,7 +407,7 @@ fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Cou
         let entered = inside.flat_map(|(_, targets)| targets.keys().copied());
         let code = FunctionCode::decode(&code(binary, start, end), start, &entered.collect());
         let counts = Counts::of(&code, evidence, flow::Options::default());
-        Counted {
+        CountedFunction {
             name,
             code,
             counts,

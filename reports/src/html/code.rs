@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::code::{Disassembler, Mode, Spacing};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
 use crate::report::is_supported;
@@ -219,7 +219,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
         image: listing.image.clone(),
         address: listing.start.map(|start| format!("0x{start:x}")),
         build_id: listing.build_id.clone(),
-        narrow: listing.mode == Mode::Compatibility,
+        narrow: listing.mode == ProcessorMode::Compatibility,
         files: files
             .iter()
             .map(|file| file.to_string_lossy().into_owned())

@@ -17,7 +17,7 @@ use self::profiles::{Signatures, profiles_with};
 use super::{JsonSite, nothing};
 use crate::args::{Common, OneFunction};
 use crate::callee::not_known;
-use crate::code::{Mode, direct_target};
+use crate::code::{ProcessorMode, direct_target};
 use crate::failure::Failure;
 use crate::listing;
 use crate::query::{Answer, Needs, Query};
@@ -81,7 +81,7 @@ pub(crate) struct Listing {
     pub(crate) image: String,
     pub(crate) build_id: Option<String>,
     pub(crate) start: Option<u64>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: ProcessorMode,
     kind: ImageKind,
     cycles: f64,
     /// Of all cycles.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::abi::{self, Plain as _, Record as Head};
 use crate::block::BlockBytes;
 use crate::breakpoints;
-use crate::capture::Memory;
+use crate::capture::HandlerMemory;
 use crate::{
     CapturedMemory, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey,
     RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState,
@@ -341,7 +341,7 @@ fn decode(bytes: &BlockBytes, cpu: u32, period: u64) -> Option<RawSample> {
         system_call: has(abi::RECORD_SYSTEM_CALL).then_some(head.system_call),
         fs_base: has(abi::RECORD_FS_BASE).then_some(head.fs_base),
         gs_base: has(abi::RECORD_GS_BASE).then_some(head.gs_base),
-        memory: Memory {
+        memory: HandlerMemory {
             frames: head.frames,
             code,
             bytes: bytes.clone().slice(memory),

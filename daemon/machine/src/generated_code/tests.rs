@@ -207,7 +207,7 @@ fn own_memory() {
     let local = 0_u64;
     let page = own_memory as *const () as u64 & !(PAGE - 1);
     let rooms = GeneratedCodeRooms::new();
-    let mut memory = Memory::NotOpened(0);
+    let mut memory = OpenMemory::NotOpened(0);
     assert_eq!(memory.look(page, None, pid, None, &rooms), None);
     assert_eq!(memory.look(page, None, pid, Some(0x1000), &rooms), None);
     let stack = Some(&raw const local as u64);

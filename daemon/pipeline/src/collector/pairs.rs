@@ -12,7 +12,7 @@ use super::samples::subject_of;
 use super::{Collector, start};
 use crate::bounce::block::{self, BlockInstruction, LONGEST};
 use crate::bounce::truth::{self, Difference};
-use crate::bounce::{Answer, Bounce, Request, held};
+use crate::bounce::{Bounce, BounceResult, Request, held};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
@@ -150,12 +150,12 @@ impl Collector {
         }
     }
 
-    fn answered(&mut self, answer: Answer, entry: Option<RawSample>) {
+    fn answered(&mut self, answer: BounceResult, entry: Option<RawSample>) {
         for miss in &answer.missed {
             self.tables
                 .count(CounterKey::of(Group::Pairs, miss.name()), 1);
         }
-        let Answer {
+        let BounceResult {
             request,
             missed,
             pair,

@@ -10,9 +10,9 @@ use super::pairs::Silent;
 use super::{Collector, start};
 use crate::bounce::truth::{self, Difference};
 use crate::steps::results::results;
-use crate::steps::{Answer, Request, Steps};
+use crate::steps::{Request, Steps, StepsResult};
 use consumers::events::{At, Consumer, Context, Owner};
-use machine::access::Evidence;
+use machine::access::MappedBy;
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
 use machine::loadmap::ProcessId;
@@ -64,7 +64,7 @@ impl Memory for Stepped<'_, '_, '_> {
             })
         };
         let evidence = |page| match meets(page) {
-            true => Some(Evidence::Read),
+            true => Some(MappedBy::Read),
             false => self.memory.evidence(page),
         };
         self.memory.space.check(address, bytes, access, evidence)
@@ -132,8 +132,8 @@ impl Collector {
         }
     }
 
-    fn visited(&mut self, answer: Answer) {
-        let Answer {
+    fn visited(&mut self, answer: StepsResult) {
+        let StepsResult {
             request,
             is_put_off,
             visit,

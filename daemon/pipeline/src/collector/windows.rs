@@ -19,7 +19,7 @@ use machine::callsite::Interrupted;
 use machine::code::ProcessCode;
 use machine::devices::has_devices;
 use machine::stack::Walked;
-use machine::system::page_check::Evidence;
+use machine::system::page_check::PageEvidence;
 use machine::window::{Captured, SampleMemory};
 
 /// RFLAGS: interrupts are on.
@@ -47,7 +47,7 @@ impl Collector {
         &mut self,
         sample: &RawSample,
         owner: Owner,
-        evidence: Option<Evidence>,
+        evidence: Option<PageEvidence>,
         probability: f64,
     ) {
         let kernel = sample.mode != Mode::User;

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::pairs::{self, Families, Key};
 use super::statistics::{ShareInterval, by_intervals};
 use super::{FunctionChange, chance, significant};
-use crate::code::{Disassembler, Mode, Spacing};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::render::{percent, rounded};
 use crate::report::{JsonShare, json_shares, list, shares_text};
 use crate::symbols::FunctionId;
@@ -148,7 +148,7 @@ pub(super) fn add(
             values: values.clone(),
         };
         let mode = mode(after, values.pc);
-        if mode == Mode::Long && is_half_of_a_copy(after, values) {
+        if mode == ProcessorMode::Long && is_half_of_a_copy(after, values) {
             continue;
         }
         let (most, p) = compare(&old.values, &new.values, mode);
@@ -240,15 +240,15 @@ enum Category {
 }
 
 impl Category {
-    fn new(class: Class, mode: Mode, value: u64) -> Category {
+    fn new(class: Class, mode: ProcessorMode, value: u64) -> Category {
         let value = class.mask(value);
         let is_address = match (class, mode) {
-            (Class::Integer(64), Mode::Long) => {
+            (Class::Integer(64), ProcessorMode::Long) => {
                 // Mappings of programs that are not at fixed places, and the kernel's.
                 (1 << 40..1 << 47).contains(&value)
                     || (0xffff_8000_0000_0000..0xffff_ffff_ff00_0000).contains(&value)
             }
-            (Class::Integer(32..), Mode::Compatibility) => {
+            (Class::Integer(32..), ProcessorMode::Compatibility) => {
                 (0x4000_0000..0xffff_0000).contains(&value)
             }
             _ => false,
@@ -285,7 +285,7 @@ fn is_half(instruction: &Instruction) -> bool {
 
 /// The value whose share differs most beyond chance, and how often chance alone would make the
 /// values differ so.
-fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
+fn compare(old: &Values, new: &Values, mode: ProcessorMode) -> (Difference, f64) {
     let class = new.class();
     let candidates: BTreeSet<Category> = [old, new]
         .into_iter()
@@ -354,9 +354,9 @@ fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> ShareInterval {
 }
 
 /// The mode that a PC's code runs in.
-fn mode(view: &View<'_>, pc: usize) -> Mode {
+fn mode(view: &View<'_>, pc: usize) -> ProcessorMode {
     let pc = view.profile.pcs.get(pc);
-    pc.map_or(Mode::Long, |pc| view.symbols.mode(pc.image))
+    pc.map_or(ProcessorMode::Long, |pc| view.symbols.mode(pc.image))
 }
 
 /// The instruction at a PC in words.
@@ -431,14 +431,23 @@ mod tests {
             |class, mode, value| Category::new(class, mode, value) == Category::Address;
         let (whole, half) = (Class::Integer(64), Class::Integer(32));
         for address in [0x55a1_ce74_6061, 0x7f06_6f0b_4800, 0xffff_8881_0000_0000] {
-            assert!(is_address(whole, Mode::Long, address), "{address:x}");
-            assert!(!is_address(Class::F64, Mode::Long, address), "{address:x}");
+            assert!(
+                is_address(whole, ProcessorMode::Long, address),
+                "{address:x}"
+            );
+            assert!(
+                !is_address(Class::F64, ProcessorMode::Long, address),
+                "{address:x}"
+            );
         }
         for number in [0, 4, 1 << 32, u64::MAX, u64::MAX - 4096, 1 << 62] {
-            assert!(!is_address(whole, Mode::Long, number), "{number:x}");
+            assert!(
+                !is_address(whole, ProcessorMode::Long, number),
+                "{number:x}"
+            );
         }
-        assert!(is_address(half, Mode::Compatibility, 0xf7c0_1000));
-        assert!(!is_address(half, Mode::Long, 0xf7c0_1000));
-        assert!(!is_address(half, Mode::Compatibility, 0xffff_fffe));
+        assert!(is_address(half, ProcessorMode::Compatibility, 0xf7c0_1000));
+        assert!(!is_address(half, ProcessorMode::Long, 0xf7c0_1000));
+        assert!(!is_address(half, ProcessorMode::Compatibility, 0xffff_fffe));
     }
 }

@@ -11,7 +11,7 @@ use parameters::Parameter;
 use super::fold::{Code, KnownPlace};
 use super::patch::HintKind;
 use crate::callee::Callees;
-use crate::code::{Mode, transfers_control};
+use crate::code::{ProcessorMode, transfers_control};
 use crate::listing::lines;
 use crate::report::is_supported;
 use crate::symbols::FunctionId;
@@ -206,7 +206,7 @@ impl<'v, 'p> Search<'v, 'p> {
         let view = self.view;
         let read = || {
             let own = view.symbols.function(function)?;
-            if view.symbols.mode(own.image) != Mode::Long {
+            if view.symbols.mode(own.image) != ProcessorMode::Long {
                 return None;
             }
             let lines = lines(view, function);

@@ -6,7 +6,7 @@ use profiledb::rows::ImageKind;
 
 use super::meaning::Meaning;
 use super::{List, ListedInstruction, Listing, Listings, Profile, source_text};
-use crate::code::{Disassembler, Mode, Spacing};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::Model;
@@ -57,8 +57,8 @@ impl Listing {
         let build = self.build_id.as_deref();
         let build = build.map(|id| format!(", build id {id}"));
         let mode = match self.mode {
-            Mode::Long => "",
-            Mode::Compatibility => ", 32-bit code",
+            ProcessorMode::Long => "",
+            ProcessorMode::Compatibility => ", 32-bit code",
         };
         format!(
             "{}  ({}{}{mode})\n{:.1}% of all cycles, {}.",
