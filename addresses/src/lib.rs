@@ -60,6 +60,64 @@ pub struct ReturnAddress(u64);
 #[repr(transparent)]
 pub struct Bias(pub u64);
 
+/// Addresses of a process: from `start` up to `end`, which is not one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProcessRange {
+    /// The first address.
+    pub start: ProcessAddress,
+    /// The address behind the last.
+    pub end: ProcessAddress,
+}
+
+impl ProcessRange {
+    /// Between two words that are known to be addresses of a process.
+    pub const fn of_words(start: u64, end: u64) -> Self {
+        Self {
+            start: ProcessAddress(start),
+            end: ProcessAddress(end),
+        }
+    }
+
+    /// Whether an address is one of these.
+    #[inline]
+    pub const fn contains(self, address: ProcessAddress) -> bool {
+        self.start.0 <= address.0 && address.0 < self.end.0
+    }
+
+    /// Whether all of `other` lies within.
+    pub const fn covers(self, other: Self) -> bool {
+        self.start.0 <= other.start.0 && other.end.0 <= self.end.0
+    }
+
+    /// The addresses that are in both.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            start: self.start.max(other.start),
+            end: self.end.min(other.end),
+        }
+    }
+
+    /// The addresses of both, and those that lie between them.
+    #[must_use]
+    pub fn around(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+
+    /// Whether there is no address in it.
+    pub const fn is_empty(self) -> bool {
+        self.start.0 >= self.end.0
+    }
+
+    /// How many addresses there are.
+    pub const fn bytes(self) -> u64 {
+        self.end.0.saturating_sub(self.start.0)
+    }
+}
+
 impl ProcessAddress {
     /// So many bytes on, modulo 2^64.
     #[must_use]
@@ -139,6 +197,21 @@ mod tests {
             assert_eq!(bias.in_image(process), image);
             assert_eq!(bias.in_process(image), process);
         }
+    }
+
+    /// The end of a range is not in it. A range that ends before it starts has no address.
+    #[test]
+    fn ranges() {
+        let range = ProcessRange::of_words(0x1000, 0x3000);
+        let has = |word| range.contains(ProcessAddress(word));
+        assert!(!has(0xfff) && has(0x1000) && has(0x2fff) && !has(0x3000));
+        assert_eq!(range.bytes(), 0x2000);
+        let other = ProcessRange::of_words(0x2000, 0x4000);
+        assert_eq!(range.within(other), ProcessRange::of_words(0x2000, 0x3000));
+        assert_eq!(range.around(other), ProcessRange::of_words(0x1000, 0x4000));
+        assert!(range.covers(range.within(other)) && !range.covers(other));
+        let apart = range.within(ProcessRange::of_words(0x5000, 0x6000));
+        assert!(apart.is_empty() && apart.bytes() == 0 && !apart.contains(apart.start));
     }
 
     /// What is looked up of a return address lies within the call, at the edge of addresses too.

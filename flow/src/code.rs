@@ -47,7 +47,7 @@ pub struct Call {
 
 /// The code of a function, cut into blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub struct FunctionCode {
     /// The blocks, by address. The first one is the entry.
     pub blocks: Vec<Block>,
     /// The calls, by address.
@@ -55,7 +55,7 @@ pub struct Function {
 }
 
 /// What is known of an instruction.
-struct Step {
+struct CutInstruction {
     at: u64,
     end: u64,
     /// Where it leads, if it ends a block.
@@ -63,7 +63,7 @@ struct Step {
     call: Option<Option<u64>>,
 }
 
-impl Function {
+impl FunctionCode {
     /// Blocks that a function has at most; what lies behind them is left out.
     pub const MOST_BLOCKS: usize = 1 << 18;
     /// Bytes of code that a function has at most; what lies behind them is left out.
@@ -72,8 +72,8 @@ impl Function {
     /// Cuts the code of 64-bit mode at `start` into blocks. Besides where its own jumps lead, a
     /// block begins at each of `entered`: where indirect jumps were seen to lead.
     #[must_use]
-    pub fn decode(code: &[u8], start: u64, entered: &BTreeSet<u64>) -> Function {
-        let code = code.get(..Function::MOST_BYTES).unwrap_or(code);
+    pub fn decode(code: &[u8], start: u64, entered: &BTreeSet<u64>) -> FunctionCode {
+        let code = code.get(..FunctionCode::MOST_BYTES).unwrap_or(code);
         let steps = steps(code, start);
         let end = steps.last().map_or(start, |step| step.end);
         let mut leaders: BTreeSet<u64> = entered.range(start..end).copied().collect();
@@ -85,7 +85,7 @@ impl Function {
                 }
             }
         }
-        let mut function = Function::default();
+        let mut function = FunctionCode::default();
         let mut open: Option<Block> = None;
         for step in &steps {
             if leaders.contains(&step.at)
@@ -93,7 +93,7 @@ impl Function {
             {
                 function.blocks.push(block);
             }
-            if open.is_none() && function.blocks.len() >= Function::MOST_BLOCKS {
+            if open.is_none() && function.blocks.len() >= FunctionCode::MOST_BLOCKS {
                 break;
             }
             let block = open.get_or_insert(Block {
@@ -154,7 +154,7 @@ impl Function {
     }
 }
 
-fn steps(code: &[u8], start: u64) -> Vec<Step> {
+fn steps(code: &[u8], start: u64) -> Vec<CutInstruction> {
     let mut steps = Vec::new();
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
@@ -179,7 +179,7 @@ fn steps(code: &[u8], start: u64) -> Vec<Step> {
             true => (Some(Exit::Ends), None),
             false => leads(&instruction),
         };
-        steps.push(Step {
+        steps.push(CutInstruction {
             at,
             end,
             exit,
@@ -215,11 +215,11 @@ fn leads(instruction: &Instruction) -> (Option<Exit>, Option<Option<u64>>) {
 mod tests {
     use super::*;
 
-    fn decoded(code: &[u8]) -> Function {
-        Function::decode(code, 0x1000, &BTreeSet::new())
+    fn decoded(code: &[u8]) -> FunctionCode {
+        FunctionCode::decode(code, 0x1000, &BTreeSet::new())
     }
 
-    fn starts(function: &Function) -> Vec<u64> {
+    fn starts(function: &FunctionCode) -> Vec<u64> {
         function.blocks.iter().map(|block| block.start).collect()
     }
 
@@ -252,7 +252,7 @@ mod tests {
         // jmp rax; nop; nop; ret
         let code = [0xff, 0xe0, 0x90, 0x90, 0xc3];
         assert_eq!(starts(&decoded(&code)), [0x1000, 0x1002]);
-        let seen = Function::decode(&code, 0x1000, &BTreeSet::from([0x1003, 0x9000]));
+        let seen = FunctionCode::decode(&code, 0x1000, &BTreeSet::from([0x1003, 0x9000]));
         assert_eq!(starts(&seen), [0x1000, 0x1002, 0x1003]);
         assert_eq!(seen.blocks[0].exit, Exit::Indirect);
         assert_eq!(seen.blocks[1].exit, Exit::Falls);
@@ -277,7 +277,7 @@ mod tests {
             function.blocks.last().map(|block| block.exit),
             Some(Exit::Ends)
         );
-        let top = Function::decode(&[0x90; 8], u64::MAX - 3, &BTreeSet::new());
+        let top = FunctionCode::decode(&[0x90; 8], u64::MAX - 3, &BTreeSet::new());
         assert!(top.blocks.len() <= 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::chain::Chain;
-use crate::code::{Exit, Function};
+use crate::code::{Exit, FunctionCode};
 use crate::evidence::Evidence;
 
 /// How counts are computed.
@@ -49,7 +49,7 @@ pub struct Edge {
 /// instructions together ran as often as it has interrupts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Of each block, in the order of [`Function::blocks`].
+    /// Of each block, in the order of [`FunctionCode::blocks`].
     pub blocks: Vec<f64>,
     /// Of each way, by address. Ways that no direction and no interrupt speaks for are left out.
     pub edges: Vec<Edge>,
@@ -65,7 +65,7 @@ struct Out {
 impl Counts {
     /// The counts of a function.
     #[must_use]
-    pub fn of(function: &Function, evidence: &Evidence, options: Options) -> Counts {
+    pub fn of(function: &FunctionCode, evidence: &Evidence, options: Options) -> Counts {
         let samples: Vec<f64> = function
             .blocks
             .iter()
@@ -122,7 +122,7 @@ impl Counts {
 }
 
 /// Makes all instructions together have run `samples` times.
-fn scale(blocks: &mut [f64], function: &Function, samples: f64) {
+fn scale(blocks: &mut [f64], function: &FunctionCode, samples: f64) {
     let run = blocks.iter().zip(&function.blocks);
     let run: f64 = run
         .map(|(count, block)| count * f64::from(block.instructions))
@@ -131,7 +131,7 @@ fn scale(blocks: &mut [f64], function: &Function, samples: f64) {
     blocks.iter_mut().for_each(|count| *count *= by);
 }
 
-fn outs(function: &Function, index: usize, evidence: &Evidence, drawn: &[f64]) -> Vec<Out> {
+fn outs(function: &FunctionCode, index: usize, evidence: &Evidence, drawn: &[f64]) -> Vec<Out> {
     let Some(block) = function.blocks.get(index) else {
         return Vec::new();
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow::{Block, Chain, Counts, Evidence, Exit, Function, Options, Way};
+use flow::{Block, Chain, Counts, Evidence, Exit, FunctionCode, Options, Way};
 use proptest::prelude::*;
 
 /// A graph: for each block up to three ways, and how often each is taken in turn.
@@ -110,7 +110,7 @@ proptest! {
     /// Any bytes make blocks that lie one behind the other, and whose counts are counts.
     #[test]
     fn any_code(code in prop::collection::vec(any::<u8>(), 0..400), start in any::<u64>()) {
-        let function = Function::decode(&code, start, &BTreeSet::new());
+        let function = FunctionCode::decode(&code, start, &BTreeSet::new());
         for pair in function.blocks.windows(2) {
             prop_assert!(pair[0].end <= pair[1].start);
         }
@@ -126,7 +126,7 @@ proptest! {
 }
 
 /// A function of blocks of two instructions, 16 bytes apart, with these exits.
-fn function(exits: &[Exit]) -> Function {
+fn function(exits: &[Exit]) -> FunctionCode {
     let block = |(start, exit): (u64, &Exit)| Block {
         start,
         last: start + 8,
@@ -135,7 +135,7 @@ fn function(exits: &[Exit]) -> Function {
         exit: *exit,
     };
     let starts = (0..).step_by(16);
-    Function {
+    FunctionCode {
         blocks: starts.zip(exits).map(block).collect(),
         calls: Vec::new(),
     }
@@ -212,7 +212,7 @@ fn no_exit_and_no_samples() {
     assert_eq!(nothing.blocks, [0.0, 0.0]);
     assert!(nothing.edges.is_empty());
     assert_eq!(
-        Counts::of(&Function::default(), &evidence, exact()),
+        Counts::of(&FunctionCode::default(), &evidence, exact()),
         Counts::default()
     );
 }

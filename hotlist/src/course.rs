@@ -25,7 +25,7 @@ use crate::words::Words;
 #[derive(Clone, Debug)]
 pub struct Course<V = u64> {
     lists: Vec<List>,
-    values: BTreeMap<V, Vec<Seen>>,
+    values: BTreeMap<V, Vec<ListedValue>>,
 }
 
 /// A list.
@@ -42,7 +42,7 @@ struct List {
 
 /// A value in a list.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct ListedValue {
     /// Index of the list.
     list: usize,
     estimate: f64,
@@ -81,12 +81,15 @@ impl<V: Words + Ord> Course<V> {
         });
         for tuple in list.tuples() {
             let is_exact = tuple.variance <= 0.0 && list.threshold <= 1.0;
-            self.values.entry(tuple.value).or_default().push(Seen {
-                list: index,
-                estimate: tuple.estimate,
-                variance: tuple.variance.max(0.0),
-                first: Some(tuple.first).filter(|_| is_exact),
-            });
+            self.values
+                .entry(tuple.value)
+                .or_default()
+                .push(ListedValue {
+                    list: index,
+                    estimate: tuple.estimate,
+                    variance: tuple.variance.max(0.0),
+                    first: Some(tuple.first).filter(|_| is_exact),
+                });
         }
     }
 
@@ -112,7 +115,7 @@ impl<V: Words + Ord> Course<V> {
         }
     }
 
-    fn over_lists(&self, seen: &[Seen], (first, last): (u64, u64)) -> Trend {
+    fn over_lists(&self, seen: &[ListedValue], (first, last): (u64, u64)) -> Trend {
         // Times count from 0 to 1.
         let span = (last - first) as f64;
         let time = |list: &List| (list.ended - first) as f64 / span;
@@ -172,7 +175,7 @@ impl<V: Words + Ord> Course<V> {
         }
     }
 
-    fn within_a_list(&self, seen: &[Seen]) -> Trend {
+    fn within_a_list(&self, seen: &[ListedValue]) -> Trend {
         let [one] = seen else { return Trend::Unknown };
         let (Some(list), Some(first)) = (self.lists.get(one.list), one.first) else {
             return Trend::Unknown;

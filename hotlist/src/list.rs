@@ -29,12 +29,12 @@ pub struct Hotlist<V = u64> {
     pub(crate) sat_count: u8,
     pub(crate) min_end: u8,
     pub(crate) max_end: u8,
-    pub(crate) mode: Mode,
+    pub(crate) mode: CountingMode,
 }
 
 /// How the next event is counted, and whether that may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum CountingMode {
     Counting,
     Concise,
     AlwaysCounting,
@@ -112,9 +112,9 @@ impl<V: Words> Hotlist<V> {
             min_end,
             max_end,
             mode: match config.methods() {
-                Method::Switching => Mode::Counting,
-                Method::Counting => Mode::AlwaysCounting,
-                Method::Concise => Mode::AlwaysConcise,
+                Method::Switching => CountingMode::Counting,
+                Method::Counting => CountingMode::AlwaysCounting,
+                Method::Concise => CountingMode::AlwaysConcise,
             },
         }
     }
@@ -122,9 +122,9 @@ impl<V: Words> Hotlist<V> {
     /// The settings of this list.
     pub fn config(&self) -> Config {
         let method = match self.mode {
-            Mode::Counting | Mode::Concise => Method::Switching,
-            Mode::AlwaysCounting => Method::Counting,
-            Mode::AlwaysConcise => Method::Concise,
+            CountingMode::Counting | CountingMode::Concise => Method::Switching,
+            CountingMode::AlwaysCounting => Method::Counting,
+            CountingMode::AlwaysConcise => Method::Concise,
         };
         Config::of(
             self.factor,
@@ -161,7 +161,10 @@ impl<V: Words> Hotlist<V> {
 
     /// Whether the next event is counted by concise samples (else by counting samples).
     pub fn is_concise(&self) -> bool {
-        matches!(self.mode, Mode::Concise | Mode::AlwaysConcise)
+        matches!(
+            self.mode,
+            CountingMode::Concise | CountingMode::AlwaysConcise
+        )
     }
 
     /// The saturating counter of values found less values not found.
@@ -285,8 +288,8 @@ impl<V: Words> Hotlist<V> {
         }
         if self.sat_count < self.max_end {
             self.sat_count += 1;
-            if self.sat_count == self.max_end && self.mode == Mode::Counting {
-                self.mode = Mode::Concise;
+            if self.sat_count == self.max_end && self.mode == CountingMode::Counting {
+                self.mode = CountingMode::Concise;
             }
         }
         if full {
@@ -298,8 +301,8 @@ impl<V: Words> Hotlist<V> {
     fn not_found(&mut self) {
         if self.sat_count > self.min_end {
             self.sat_count -= 1;
-            if self.sat_count == self.min_end && self.mode == Mode::Concise {
-                self.mode = Mode::Counting;
+            if self.sat_count == self.min_end && self.mode == CountingMode::Concise {
+                self.mode = CountingMode::Counting;
             }
         }
     }

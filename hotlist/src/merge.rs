@@ -2,7 +2,7 @@
 
 use crate::coins::Coins;
 use crate::config::Eviction;
-use crate::list::{Hotlist, LEAST_P, Mode};
+use crate::list::{CountingMode, Hotlist, LEAST_P};
 use crate::pairs::Pairs;
 use crate::reduce::{Weight, stake, threshold};
 use crate::store::{Counts, Store};
@@ -49,14 +49,14 @@ impl<V: Words> Hotlist<V> {
             .clamp(self.min_end, self.max_end);
         merged.mode = match (self.mode, other.is_concise()) {
             // Concise samples go on where both were, and SatCount is in between then.
-            (Mode::Counting | Mode::Concise, true)
+            (CountingMode::Counting | CountingMode::Concise, true)
                 if self.is_concise() && merged.sat_count > self.min_end =>
             {
-                Mode::Concise
+                CountingMode::Concise
             }
-            (Mode::Counting | Mode::Concise, _) => {
+            (CountingMode::Counting | CountingMode::Concise, _) => {
                 merged.sat_count = merged.sat_count.min(self.max_end - 1);
-                Mode::Counting
+                CountingMode::Counting
             }
             (always, _) => always,
         };

@@ -3,7 +3,7 @@
 use crate::config::{Config, Eviction, Method};
 use crate::error::Error;
 use crate::evict::{MOST_VARIANCE, entry_variance};
-use crate::list::{Hotlist, Mode};
+use crate::list::{CountingMode, Hotlist};
 use crate::pairs::Pairs;
 use crate::store::{Counts, Store};
 use crate::words::Words;
@@ -106,10 +106,10 @@ impl<V: Words> Hotlist<V> {
         list.p = parts.p;
         list.sat_count = Self::checked_sat_count(&parts)?;
         list.mode = match (parts.config.methods(), parts.concise) {
-            (Method::Switching, false) => Mode::Counting,
-            (Method::Switching, true) => Mode::Concise,
-            (Method::Counting, _) => Mode::AlwaysCounting,
-            (Method::Concise, _) => Mode::AlwaysConcise,
+            (Method::Switching, false) => CountingMode::Counting,
+            (Method::Switching, true) => CountingMode::Concise,
+            (Method::Counting, _) => CountingMode::AlwaysCounting,
+            (Method::Concise, _) => CountingMode::AlwaysConcise,
         };
         list.events = parts.events;
         let capacity = parts.config.capacity();

@@ -1,19 +1,21 @@
 //! Aggregations from many writers against one pass, and in print.
 
-use hotlist::aggregate::{Aggregation, Buffer, Function, Linear, LogLinear, Snapshot, Table};
+use hotlist::aggregate::{
+    AggregateFunction, Aggregation, Buffer, Linear, LogLinear, Snapshot, Table,
+};
 use proptest::prelude::*;
 
-fn functions() -> Vec<Function> {
+fn functions() -> Vec<AggregateFunction> {
     vec![
-        Function::Count,
-        Function::Sum,
-        Function::Avg,
-        Function::Min,
-        Function::Max,
-        Function::Stddev,
-        Function::Quantize,
-        Function::Lquantize(Linear::new(-50, 100, 10).unwrap()),
-        Function::Llquantize(LogLinear::new(10, 0, 3, 20).unwrap()),
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Avg,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Stddev,
+        AggregateFunction::Quantize,
+        AggregateFunction::Lquantize(Linear::new(-50, 100, 10).unwrap()),
+        AggregateFunction::Llquantize(LogLinear::new(10, 0, 3, 20).unwrap()),
     ]
 }
 
@@ -94,17 +96,17 @@ fn left_out() {
         id,
         name: "n".into(),
         key_words,
-        function: Function::Count,
+        function: AggregateFunction::Count,
     };
     assert!(Table::new([count(1, 1), count(1, 2)], 10).is_err());
     let mut table = Table::new([count(1, 1), count(2, 2)], 2).unwrap();
     let mut buffer = Buffer::new(1000);
     for key in 0..5 {
-        buffer.update(1, &Function::Count, &[key], 0);
+        buffer.update(1, &AggregateFunction::Count, &[key], 0);
     }
-    buffer.update(2, &Function::Count, &[1], 0);
-    buffer.update(1, &Function::Sum, &[], 0);
-    buffer.update(3, &Function::Count, &[1], 0);
+    buffer.update(2, &AggregateFunction::Count, &[1], 0);
+    buffer.update(1, &AggregateFunction::Sum, &[], 0);
+    buffer.update(3, &AggregateFunction::Count, &[1], 0);
     let mut snapshot = Snapshot::default();
     buffer.copy_to(&mut snapshot);
     table.add(&snapshot);

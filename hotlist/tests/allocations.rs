@@ -6,7 +6,7 @@ mod streams;
 use std::hint::black_box;
 
 use allocation_counter::measure;
-use hotlist::aggregate::{Buffer, Function, LogLinear, Snapshot, pair};
+use hotlist::aggregate::{AggregateFunction, Buffer, LogLinear, Snapshot, pair};
 use hotlist::{Config, Eviction, Generator, Hotlist, Method, Value, Words};
 
 const LENGTH: usize = 20_000;
@@ -54,8 +54,12 @@ fn one_list() {
 /// the snapshot has grown to its size.
 #[test]
 fn aggregation() {
-    let functions = [Function::Count, Function::Stddev, Function::Quantize];
-    let log_linear = Function::Llquantize(LogLinear::new(10, 0, 6, 20).unwrap());
+    let functions = [
+        AggregateFunction::Count,
+        AggregateFunction::Stddev,
+        AggregateFunction::Quantize,
+    ];
+    let log_linear = AggregateFunction::Llquantize(LogLinear::new(10, 0, 6, 20).unwrap());
     let mut buffer = Buffer::new(1 << 14);
     let (mut writer, mut reader) = pair(1 << 14);
     let mut snapshot = Snapshot::default();

@@ -4,7 +4,7 @@ use iced_x86::OpKind;
 
 use crate::decode::Decoded;
 use crate::machine::{Machine, RAX};
-use crate::operand::{OperandKind, Part};
+use crate::operand::{AddressPart, OperandKind};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
 use parameters::{Parameter, ValueKinds};
@@ -80,15 +80,15 @@ impl Machine<'_> {
         let mut sum = decoded.operands.displacement;
         let mut known = u8::MAX;
         match form.base {
-            Part::Register(number) => {
+            AddressPart::Register(number) => {
                 let base = self.registers.gpr[usize::from(number & 15)];
                 sum = sum.wrapping_add(base.known_bits());
                 known &= base.known_bytes();
             }
-            Part::Rip => sum = sum.wrapping_add(self.bias),
+            AddressPart::Rip => sum = sum.wrapping_add(self.bias),
             _ => {}
         }
-        if let Part::Register(number) = form.index {
+        if let AddressPart::Register(number) = form.index {
             let index = self.registers.gpr[usize::from(number & 15)];
             sum = sum.wrapping_add(index.known_bits() << form.scale);
             known &= index.known_bytes();
@@ -113,23 +113,23 @@ impl Machine<'_> {
         let form = decoded.operands.address;
         let mut displacement = decoded.operands.displacement;
         let base = match form.base {
-            Part::Register(number) => self.registers.gpr[usize::from(number & 15)],
-            Part::Nothing => Word::ZERO,
-            Part::Rip => {
+            AddressPart::Register(number) => self.registers.gpr[usize::from(number & 15)],
+            AddressPart::Nothing => Word::ZERO,
+            AddressPart::Rip => {
                 displacement = displacement.wrapping_add(self.bias);
                 Word::ZERO
             }
-            Part::Al | Part::Unknown => Word::UNKNOWN,
+            AddressPart::Al | AddressPart::Unknown => Word::UNKNOWN,
         };
         let mut address = base.wrapping_add(Word::known(displacement));
         match form.index {
-            Part::Register(number) => {
+            AddressPart::Register(number) => {
                 let value = self.registers.gpr[usize::from(number & 15)];
                 address = address.wrapping_add(value.scaled_up(form.scale));
             }
-            Part::Nothing => {}
-            Part::Al => address = address.wrapping_add(self.part(RAX, Width::B8)),
-            Part::Rip | Part::Unknown => address = Word::UNKNOWN,
+            AddressPart::Nothing => {}
+            AddressPart::Al => address = address.wrapping_add(self.part(RAX, Width::B8)),
+            AddressPart::Rip | AddressPart::Unknown => address = Word::UNKNOWN,
         }
         if form.is_narrow {
             address.truncate(Width::B32)

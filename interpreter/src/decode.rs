@@ -8,7 +8,7 @@ use crate::effects::Effects;
 use crate::machine::{Flow, Machine};
 use crate::operand::Operands;
 use crate::stop::StopReason;
-use crate::trace::kind::Kind;
+use crate::trace::kind::PreparedKind;
 use crate::treatment::Support;
 
 /// What executes an instruction.
@@ -50,7 +50,7 @@ pub struct Decoded {
     /// Number of the base register whose value is one.
     pub(crate) base: Option<u8>,
     /// How traces have the instruction prepared.
-    pub(crate) prepared: Kind,
+    pub(crate) prepared: PreparedKind,
     pub(crate) support: Support,
     /// What it leaves unknown, if it is skipped.
     pub(crate) effects: Effects,

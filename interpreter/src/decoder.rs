@@ -5,10 +5,10 @@ use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpK
 use crate::decode::{Decoded, Handler, traits};
 use crate::effects::Effects;
 use crate::exec::{dispatch, skip, system, vector, x87};
-use crate::operand::{Operands, Part};
+use crate::operand::{AddressPart, Operands};
 use crate::processor::Processor;
 use crate::stop::StopReason;
-use crate::trace::kind::Kind;
+use crate::trace::kind::PreparedKind;
 use crate::treatment::{self, Support};
 
 impl Decoded {
@@ -26,7 +26,7 @@ impl Decoded {
                 let stops = matches!(decoded.support, Support::Stops(_));
                 if !stops && treatment::depends_on_processor(&instruction, bytes) {
                     (decoded.handler, decoded.support) = stop(StopReason::Unsupported);
-                    decoded.prepared = Kind::General;
+                    decoded.prepared = PreparedKind::General;
                 }
                 Ok(decoded)
             }
@@ -55,10 +55,12 @@ impl Decoded {
         let operands = Operands::new(&instruction);
         let (handler, support) = selected(&instruction, &operands);
         let parts = [operands.address.base, operands.address.index];
-        let from_register = parts.iter().any(|part| matches!(part, Part::Register(_)));
+        let from_register = parts
+            .iter()
+            .any(|part| matches!(part, AddressPart::Register(_)));
         let prepared = match support {
-            Support::Interpreted => Kind::of(&instruction, &operands),
-            _ => Kind::General,
+            Support::Interpreted => PreparedKind::of(&instruction, &operands),
+            _ => PreparedKind::General,
         };
         Self {
             prepared,
@@ -89,8 +91,8 @@ impl Decoded {
 /// The base register of the memory operand. A `pop` that addresses by rsp has moved it before.
 fn base(instruction: &Instruction, operands: &Operands) -> Option<u8> {
     match operands.address.base {
-        Part::Register(4) if instruction.mnemonic() == Mnemonic::Pop => None,
-        Part::Register(number) => Some(number),
+        AddressPart::Register(4) if instruction.mnemonic() == Mnemonic::Pop => None,
+        AddressPart::Register(number) => Some(number),
         _ => None,
     }
 }

@@ -59,7 +59,7 @@ pub(crate) enum Rounding {
 
 /// What a control word says of arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mode {
+pub(crate) struct ArithmeticMode {
     pub(crate) rounding: Rounding,
     /// Bits of a rounded significand.
     pub(crate) precision: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Mode {
     pub(crate) masks_underflow: bool,
 }
 
-impl Mode {
+impl ArithmeticMode {
     /// What a control word says; `None` if it says something reserved.
     pub(crate) fn of(control: u16) -> Option<Self> {
         let precision = match control >> 8 & 3 {
@@ -274,7 +274,7 @@ pub(crate) fn round_to(
     exponent: i32,
     value: u128,
     format: Format,
-    mode: Mode,
+    mode: ArithmeticMode,
 ) -> Raising<Rounded> {
     let bits = 128 - format.precision;
     let (rounded, inexact, up) = cut(negative, value, bits, mode.rounding);
@@ -301,7 +301,13 @@ pub(crate) fn round_to(
 }
 
 /// A number too small for a normal one is rounded in the place of the smallest.
-fn tiny(negative: bool, exponent: i32, value: u128, bits: u32, mode: Mode) -> Raising<Rounded> {
+fn tiny(
+    negative: bool,
+    exponent: i32,
+    value: u128,
+    bits: u32,
+    mode: ArithmeticMode,
+) -> Raising<Rounded> {
     let shift = u32::try_from(1 - exponent).unwrap_or(0);
     let value = shifted_down(value, shift);
     let (rounded, inexact, up) = cut(negative, value, bits, mode.rounding);
@@ -321,7 +327,7 @@ fn tiny(negative: bool, exponent: i32, value: u128, bits: u32, mode: Mode) -> Ra
 }
 
 /// A number too great becomes an infinity, or the greatest.
-fn overflow(negative: bool, bits: u32, format: Format, mode: Mode) -> Raising<Rounded> {
+fn overflow(negative: bool, bits: u32, format: Format, mode: ArithmeticMode) -> Raising<Rounded> {
     let is_infinite = match mode.rounding {
         Rounding::Nearest => true,
         Rounding::Down => negative,
@@ -347,7 +353,12 @@ fn overflow(negative: bool, bits: u32, format: Format, mode: Mode) -> Raising<Ro
 }
 
 /// Rounds to a number of 80 bits, in the precision of the mode.
-pub(crate) fn round(negative: bool, exponent: i32, value: u128, mode: Mode) -> Raising<Extended> {
+pub(crate) fn round(
+    negative: bool,
+    exponent: i32,
+    value: u128,
+    mode: ArithmeticMode,
+) -> Raising<Extended> {
     let format = Format {
         precision: mode.precision,
         max_exponent: i32::from(MAX_EXPONENT),

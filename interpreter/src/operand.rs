@@ -95,7 +95,7 @@ impl Form {
 
 /// What a part of an address comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum AddressPart {
     Nothing,
     /// A general register by number, below 16.
     Register(u8),
@@ -110,8 +110,8 @@ pub(crate) enum Part {
 /// How the address of the explicit memory operand is made: displacement aside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
-    pub(crate) base: Part,
-    pub(crate) index: Part,
+    pub(crate) base: AddressPart,
+    pub(crate) index: AddressPart,
     /// Bits that the index is shifted up by.
     pub(crate) scale: u8,
     /// The address has 32 bits.
@@ -126,8 +126,8 @@ impl Address {
     /// The address [is a sum](Self::is_sum), but a segment's base may belong to it.
     pub(crate) fn is_sum_in_segment(&self) -> bool {
         !self.is_narrow
-            && !matches!(self.base, Part::Al | Part::Unknown)
-            && matches!(self.index, Part::Nothing | Part::Register(_))
+            && !matches!(self.base, AddressPart::Al | AddressPart::Unknown)
+            && matches!(self.index, AddressPart::Nothing | AddressPart::Register(_))
     }
 }
 
@@ -241,11 +241,11 @@ pub(crate) fn number(register: Register) -> u8 {
 fn address(instruction: &Instruction) -> Address {
     let (base, index) = (instruction.memory_base(), instruction.memory_index());
     let part = |register: Register| match register {
-        Register::None => Part::Nothing,
-        Register::RIP | Register::EIP => Part::Rip,
-        Register::AL => Part::Al,
-        _ if register.is_gpr() => Part::Register(number(register)),
-        _ => Part::Unknown,
+        Register::None => AddressPart::Nothing,
+        Register::RIP | Register::EIP => AddressPart::Rip,
+        Register::AL => AddressPart::Al,
+        _ if register.is_gpr() => AddressPart::Register(number(register)),
+        _ => AddressPart::Unknown,
     };
     let segment = instruction.memory_segment();
     let is_narrow = if base == Register::None && index == Register::None {

@@ -5,15 +5,15 @@
 //!   of each kind; the command line's help and its errors follow from it.
 //! - [`Parameter`] is what one list is about. It has the name that databases and reports show, is
 //!   read back from that name, and knows the width of its values and what number they are.
-//! - [`Step`] says where a load is, as seen from the last one of its instruction.
+//! - [`Locality`] says where a load is, as seen from the last one of its instruction.
 //!
 //! The crate knows neither machine state nor operating system. The interpreter makes events of
 //! these, the collector keeps them, and the reports read them back.
 
 mod kinds;
+mod locality;
 mod parameter;
-mod step;
 
 pub use kinds::{UnknownKind, ValueKinds};
+pub use locality::Locality;
 pub use parameter::{Number, Parameter, UnknownParameter};
-pub use step::Step;

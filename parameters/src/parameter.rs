@@ -73,7 +73,8 @@ pub enum Parameter {
     /// How far the instruction's first load is from that of its last execution in the window,
     /// wrapping. For hosts that hear of loads: a window reports none.
     Stride,
-    /// Which line of memory that load is in, as [`Step`](crate::Step) says. For hosts likewise.
+    /// Which line of memory that load is in, as [`Locality`](crate::Locality) says. For hosts
+    /// likewise.
     Line,
     /// 1 if the instruction loads only bytes that instructions shortly before it loaded, with no
     /// store to them since; else 0. For hosts likewise.

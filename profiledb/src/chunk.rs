@@ -80,7 +80,7 @@ pub(crate) fn layers<T: Packed>(mut rows: Vec<T>) -> Vec<Vec<T>> {
 
 /// What the rows of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ChunkKind {
     /// Interrupts.
     Cycles,
     /// Lists that are keyed by their instruction alone.
@@ -95,25 +95,25 @@ pub(crate) enum Kind {
     Stacks,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 6] = [
-        Kind::Cycles,
-        Kind::Values,
-        Kind::Keyed,
-        Kind::Branches,
-        Kind::Calls,
-        Kind::Stacks,
+impl ChunkKind {
+    pub(crate) const ALL: [ChunkKind; 6] = [
+        ChunkKind::Cycles,
+        ChunkKind::Values,
+        ChunkKind::Keyed,
+        ChunkKind::Branches,
+        ChunkKind::Calls,
+        ChunkKind::Stacks,
     ];
 
     /// Its number in the column `kind`.
     pub(crate) const fn number(self) -> i64 {
         match self {
-            Kind::Cycles => 1,
-            Kind::Values => 2,
-            Kind::Keyed => 3,
-            Kind::Branches => 4,
-            Kind::Calls => 5,
-            Kind::Stacks => 6,
+            ChunkKind::Cycles => 1,
+            ChunkKind::Values => 2,
+            ChunkKind::Keyed => 3,
+            ChunkKind::Branches => 4,
+            ChunkKind::Calls => 5,
+            ChunkKind::Stacks => 6,
         }
     }
 
@@ -121,15 +121,15 @@ impl Kind {
     /// larger buckets: what is around the rows of a chunk takes some 60 bytes.
     pub(crate) const fn bits(self) -> u32 {
         match self {
-            Kind::Values | Kind::Keyed => 16,
-            Kind::Branches => 18,
-            Kind::Cycles | Kind::Calls => 22,
+            ChunkKind::Values | ChunkKind::Keyed => 16,
+            ChunkKind::Branches => 18,
+            ChunkKind::Cycles | ChunkKind::Calls => 22,
             // A path goes all over an image, and to others.
-            Kind::Stacks => 63,
+            ChunkKind::Stacks => 63,
         }
     }
 
-    pub(crate) fn of(number: i64) -> Option<Kind> {
+    pub(crate) fn of(number: i64) -> Option<ChunkKind> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }
@@ -144,7 +144,7 @@ pub(crate) struct ChunkPlace {
 }
 
 /// The bucket of an address, for rows of a kind.
-pub(crate) const fn bucket_of(kind: Kind, address: u64) -> u64 {
+pub(crate) const fn bucket_of(kind: ChunkKind, address: u64) -> u64 {
     address >> kind.bits()
 }
 

@@ -5,7 +5,7 @@
 use hotlist::Estimates;
 
 use crate::chunk::{
-    Bad, ChunkPlace, Kind, decode_branches, decode_calls, decode_code, decode_cycles,
+    Bad, ChunkKind, ChunkPlace, decode_branches, decode_calls, decode_code, decode_cycles,
     decode_stacks, decode_values,
 };
 use crate::{Calls, Directions, StackEnd};
@@ -14,24 +14,24 @@ use crate::{Calls, Directions, StackEnd};
 pub const SCHEMA: i64 = 6;
 
 /// The number of chunks of interrupts.
-pub const CYCLES: i64 = Kind::Cycles.number();
+pub const CYCLES: i64 = ChunkKind::Cycles.number();
 /// The number of chunks of lists.
-pub const LISTS: i64 = Kind::Values.number();
+pub const LISTS: i64 = ChunkKind::Values.number();
 /// The number of chunks of lists that a call site keys, too.
-pub const KEYED_LISTS: i64 = Kind::Keyed.number();
+pub const KEYED_LISTS: i64 = ChunkKind::Keyed.number();
 /// The number of chunks of branches.
-pub const BRANCHES: i64 = Kind::Branches.number();
+pub const BRANCHES: i64 = ChunkKind::Branches.number();
 /// The number of chunks of calls.
-pub const CALLS: i64 = Kind::Calls.number();
+pub const CALLS: i64 = ChunkKind::Calls.number();
 /// The number of chunks of call stacks.
-pub const STACKS: i64 = Kind::Stacks.number();
+pub const STACKS: i64 = ChunkKind::Stacks.number();
 
 /// Bits of an address within its bucket, for encodings.
 pub const CODE_BITS: u32 = crate::chunk::CODE_BITS;
 
 /// Bits of an address within its bucket, for chunks of a kind; `None`: there is no such kind.
 pub fn bits(kind: i64) -> Option<u32> {
-    Kind::of(kind).map(Kind::bits)
+    ChunkKind::of(kind).map(ChunkKind::bits)
 }
 
 /// What a blob is not as it should be in.

@@ -59,7 +59,7 @@ pub struct Limits {
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RollUpStep {
     /// There is nothing to do at present.
     Idle,
     /// A piece of the work.
@@ -117,7 +117,7 @@ impl RollUps {
         now: i64,
         running: Option<&Path>,
         limits: &Limits,
-    ) -> Result<Step, Error> {
+    ) -> Result<RollUpStep, Error> {
         if !self.is_clean {
             join::clean(&self.directory)?;
             self.is_clean = true;
@@ -126,17 +126,17 @@ impl RollUps {
             Some(work) => work,
             None => match self.find(now, running, limits)? {
                 Some(work) => work,
-                None => return Ok(Step::Idle),
+                None => return Ok(RollUpStep::Idle),
             },
         };
         match work {
             Work::Hour(path, mut hour) => {
                 // Another file may have come to its place, or none be there any more.
                 if Identity::of(&path).ok() != Some(hour.identity) {
-                    return Ok(Step::Worked);
+                    return Ok(RollUpStep::Worked);
                 }
                 if hour.piece(&path)? {
-                    return Ok(Step::Finished(hour.told()));
+                    return Ok(RollUpStep::Finished(hour.told()));
                 }
                 self.work = Some(Work::Hour(path, hour));
             }
@@ -146,12 +146,12 @@ impl RollUps {
                     self.is_clean = false;
                     let told = join.finish(&self.directory)?;
                     self.is_clean = true;
-                    return Ok(Step::Finished(told));
+                    return Ok(RollUpStep::Finished(told));
                 }
                 self.work = Some(Work::Join(join));
             }
         }
-        Ok(Step::Worked)
+        Ok(RollUpStep::Worked)
     }
 
     fn find(

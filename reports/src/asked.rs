@@ -102,7 +102,7 @@ pub(crate) fn places(
     only: &[String],
     stubs: bool,
 ) -> Option<Places> {
-    let asked = Asked::new(name, stubs)?;
+    let asked = AskedName::new(name, stubs)?;
     let outline = Profile::outline(paths).ok()?;
     let wanted = images::spellings(only);
     let mut stored: BTreeMap<usize, Vec<&SymbolRow>> = BTreeMap::new();
@@ -143,7 +143,7 @@ pub(crate) fn places(
 }
 
 /// What is asked for.
-struct Asked<'a> {
+struct AskedName<'a> {
     /// The name without what says that it is a stub.
     name: &'a str,
     /// A piece of it that stands in each mangled name.
@@ -154,8 +154,8 @@ struct Asked<'a> {
     stubs: bool,
 }
 
-impl<'a> Asked<'a> {
-    fn new(name: &'a str, stubs: bool) -> Option<Asked<'a>> {
+impl<'a> AskedName<'a> {
+    fn new(name: &'a str, stubs: bool) -> Option<AskedName<'a>> {
         let at = match name.split_once(UNNAMED) {
             Some((image, number)) => unnamed(number).map(|number| (image, number)),
             None => name
@@ -164,7 +164,7 @@ impl<'a> Asked<'a> {
         };
         let whole = at.map_or(name, |(whole, _)| whole);
         let stub = whole.strip_suffix(STUB);
-        Some(Asked {
+        Some(AskedName {
             name: stub.unwrap_or(whole),
             part: part(stub.unwrap_or(whole))?,
             at,

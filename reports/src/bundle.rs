@@ -48,7 +48,7 @@ struct List {
 /// A file in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Member {
-    kind: Kind,
+    kind: MemberKind,
     /// Where it was.
     path: PathBuf,
     /// Of an image and its debug file, as the database has it.
@@ -60,7 +60,7 @@ struct Member {
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum MemberKind {
     Database,
     Image,
     Debug,
@@ -69,7 +69,7 @@ enum Kind {
 }
 
 impl Member {
-    fn is_of(&self, kind: Kind, image: &Image) -> bool {
+    fn is_of(&self, kind: MemberKind, image: &Image) -> bool {
         self.kind == kind && self.identity == image.identity && self.path == Path::new(&image.path)
     }
 }
@@ -93,7 +93,7 @@ impl Bundle {
 fn place(folder: &Path, index: usize, member: Option<&Member>) -> PathBuf {
     match member.map(|member| member.kind) {
         // The order of their names is the one that they had.
-        Some(Kind::Database) => folder.join("profile").join(format!("{index:05}.db")),
+        Some(MemberKind::Database) => folder.join("profile").join(format!("{index:05}.db")),
         _ => folder.join(format!("file-{index}")),
     }
 }
@@ -103,20 +103,20 @@ static OPEN: Mutex<Vec<Bundle>> = Mutex::new(Vec::new());
 
 /// Where an image's file is: in a bundle, else where it was when it was profiled.
 pub(crate) fn image_file(image: &Image) -> PathBuf {
-    find(Kind::Image, image).unwrap_or_else(|| PathBuf::from(&image.path))
+    find(MemberKind::Image, image).unwrap_or_else(|| PathBuf::from(&image.path))
 }
 
 /// An image's debug file, if a bundle has it.
 pub(crate) fn debug_file(image: &Image) -> Option<PathBuf> {
-    find(Kind::Debug, image)
+    find(MemberKind::Debug, image)
 }
 
 /// The lines of a source file that a bundle has, by the path in debug information.
 pub(crate) fn source_file(file: &Path) -> Option<PathBuf> {
-    find_member(|member| member.kind == Kind::Source && member.path == file)
+    find_member(|member| member.kind == MemberKind::Source && member.path == file)
 }
 
-fn find(kind: Kind, image: &Image) -> Option<PathBuf> {
+fn find(kind: MemberKind, image: &Image) -> Option<PathBuf> {
     find_member(|member| member.is_of(kind, image))
 }
 

@@ -8,7 +8,7 @@ use instructions::{Constant, MAX_BYTES};
 
 /// The mode of the processor that code runs in: the same bytes are other instructions in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ProcessorMode {
     /// 64-bit mode.
     Long,
     /// 32-bit mode, of a process of its own or of a part of one.
@@ -17,14 +17,14 @@ pub(crate) enum Mode {
 
 /// Decodes the instruction of 64-bit mode at `address`; `None` if the bytes are none.
 pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Instruction> {
-    decode_in(Mode::Long, bytes, address)
+    decode_in(ProcessorMode::Long, bytes, address)
 }
 
 /// Decodes the instruction of a mode at `address`; `None` if the bytes are none.
-pub(crate) fn decode_in(mode: Mode, bytes: &[u8], address: u64) -> Option<Instruction> {
+pub(crate) fn decode_in(mode: ProcessorMode, bytes: &[u8], address: u64) -> Option<Instruction> {
     let bits = match mode {
-        Mode::Long => 64,
-        Mode::Compatibility => 32,
+        ProcessorMode::Long => 64,
+        ProcessorMode::Compatibility => 32,
     };
     let bytes = bytes.get(..bytes.len().min(MAX_BYTES))?;
     let instruction = Decoder::with_ip(bits, bytes, address, DecoderOptions::NONE).decode();
@@ -195,8 +195,8 @@ mod tests {
             Disassembler::new(Spacing::Text).text(&instruction, |_| None)
         };
         let bytes = [0x40, 0x89, 0xc6];
-        assert_eq!(text(Mode::Compatibility, &bytes), "inc eax");
-        assert_eq!(text(Mode::Long, &bytes), "mov esi, eax");
+        assert_eq!(text(ProcessorMode::Compatibility, &bytes), "inc eax");
+        assert_eq!(text(ProcessorMode::Long, &bytes), "mov esi, eax");
     }
 
     /// Stores and compares compute no register, loads and pops do.

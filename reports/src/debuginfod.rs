@@ -95,7 +95,7 @@ struct Client {
 }
 
 /// What a server answered.
-enum Answer {
+enum ServerAnswer {
     Found(NamedTempFile),
     Missing,
 }
@@ -166,7 +166,7 @@ impl Client {
                 continue;
             }
             match self.ask(server, artifact, build_id) {
-                Ok(Answer::Found(file)) => {
+                Ok(ServerAnswer::Found(file)) => {
                     let Some(binary) = verified(file.path(), build_id, room) else {
                         say(&format!(
                             "{}: what it sent for build id {build_id} is of another build; \
@@ -181,7 +181,7 @@ impl Client {
                     }
                     return Some((path, binary.1));
                 }
-                Ok(Answer::Missing) => {}
+                Ok(ServerAnswer::Missing) => {}
                 Err(error) => {
                     is_certain = false;
                     let failures = server.failures.fetch_add(1, Ordering::Relaxed) + 1;
@@ -222,14 +222,19 @@ impl Client {
     }
 
     /// Asks one server. What it has lies beside its place in the cache then.
-    fn ask(&self, server: &Server, artifact: Artifact, build_id: &str) -> Result<Answer, String> {
+    fn ask(
+        &self,
+        server: &Server,
+        artifact: Artifact,
+        build_id: &str,
+    ) -> Result<ServerAnswer, String> {
         let url = format!("{}/buildid/{build_id}/{}", server.url, artifact.name());
         if self.is_verbose {
             say(&format!("asking {url}"));
         }
         let mut response = match self.agent.get(&url).call() {
             Ok(response) => response,
-            Err(ureq::Error::StatusCode(404)) => return Ok(Answer::Missing),
+            Err(ureq::Error::StatusCode(404)) => return Ok(ServerAnswer::Missing),
             Err(error) => return Err(error.to_string()),
         };
         let body = response.body_mut();
@@ -237,7 +242,7 @@ impl Client {
             .content_length()
             .is_some_and(|length| length > self.most)
         {
-            return Ok(Answer::Missing);
+            return Ok(ServerAnswer::Missing);
         }
         let folder = self.cache.join(build_id);
         let failed = |error: io::Error| format!("{}: {error}", folder.display());
@@ -246,7 +251,7 @@ impl Client {
         let mut reader = body.with_config().limit(self.most + 1).reader();
         let length = copy(&mut reader, file.as_file_mut())?;
         if length == 0 || length > self.most {
-            return Ok(Answer::Missing);
+            return Ok(ServerAnswer::Missing);
         }
         let readable = Permissions::from_mode(0o400);
         file.as_file().set_permissions(readable).map_err(failed)?;
@@ -256,7 +261,7 @@ impl Client {
             server.url,
             length as f64 / 1e6
         ));
-        Ok(Answer::Found(file))
+        Ok(ServerAnswer::Found(file))
     }
 
     /// Leaves a mark that no server has a file.

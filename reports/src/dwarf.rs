@@ -112,9 +112,9 @@ fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: ResultReg
     for _ in 0..MAX_CHAIN {
         if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
             return match kind(unit, result) {
-                Some(Kind::Integer(_)) => place == ResultRegister::Integer,
-                Some(Kind::Vector(_)) => place == ResultRegister::Vector,
-                Some(Kind::Elsewhere) => false,
+                Some(PassingClass::Integer(_)) => place == ResultRegister::Integer,
+                Some(PassingClass::Vector(_)) => place == ResultRegister::Vector,
+                Some(PassingClass::Elsewhere) => false,
                 None => true,
             };
         }
@@ -304,7 +304,7 @@ pub(crate) fn is_c(root: &Entry<'_>) -> bool {
 
 /// What kind of value a parameter or a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PassingClass {
     /// In an integer register, so many bits.
     Integer(u32),
     /// In a vector register, so many bits.
@@ -330,7 +330,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
             continue;
         }
         match kind(unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
-            Kind::Integer(bits) if next < 6 => {
+            PassingClass::Integer(bits) if next < 6 => {
                 let register = PLATFORM[usize::from(next)];
                 arguments.push(Argument {
                     index: next,
@@ -339,7 +339,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
                 });
                 next += 1;
             }
-            Kind::Integer(_) | Kind::Vector(_) | Kind::Elsewhere => {}
+            PassingClass::Integer(_) | PassingClass::Vector(_) | PassingClass::Elsewhere => {}
         }
     }
     Some(arguments)
@@ -398,12 +398,12 @@ pub(crate) fn unqualified<'a>(
 pub(crate) fn kind<'a>(
     unit: &Unit<Slice<'a>>,
     reference: AttributeValue<Slice<'a>>,
-) -> Option<Kind> {
+) -> Option<PassingClass> {
     let (entry, size) = unqualified(unit, reference)?;
     match entry.tag() {
         gimli::DW_TAG_pointer_type
         | gimli::DW_TAG_reference_type
-        | gimli::DW_TAG_rvalue_reference_type => Some(Kind::Integer(64)),
+        | gimli::DW_TAG_rvalue_reference_type => Some(PassingClass::Integer(64)),
         gimli::DW_TAG_enumeration_type => integer(size?),
         gimli::DW_TAG_base_type => {
             let AttributeValue::Encoding(encoding) = entry.attr_value(gimli::DW_AT_encoding)?
@@ -412,8 +412,8 @@ pub(crate) fn kind<'a>(
             };
             match encoding {
                 gimli::DW_ATE_float => Some(match size? {
-                    bytes @ (2 | 4 | 8) => Kind::Vector(u32::try_from(bytes * 8).ok()?),
-                    _ => Kind::Elsewhere,
+                    bytes @ (2 | 4 | 8) => PassingClass::Vector(u32::try_from(bytes * 8).ok()?),
+                    _ => PassingClass::Elsewhere,
                 }),
                 gimli::DW_ATE_boolean
                 | gimli::DW_ATE_signed
@@ -429,9 +429,9 @@ pub(crate) fn kind<'a>(
     }
 }
 
-fn integer(bytes: u64) -> Option<Kind> {
+fn integer(bytes: u64) -> Option<PassingClass> {
     match bytes {
-        1 | 2 | 4 | 8 => Some(Kind::Integer(u32::try_from(bytes * 8).ok()?)),
+        1 | 2 | 4 | 8 => Some(PassingClass::Integer(u32::try_from(bytes * 8).ok()?)),
         _ => None,
     }
 }

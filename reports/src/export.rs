@@ -122,12 +122,12 @@ impl Export {
 
 /// An export as the command line asks for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ExportRequest {
     export: &'static Export,
     matches: ArgMatches,
 }
 
-impl Asked {
+impl ExportRequest {
     /// What is to be read for it.
     pub(crate) fn needs(&self) -> Needs<'_> {
         Needs {
@@ -196,24 +196,24 @@ impl Asked {
     }
 }
 
-impl FromArgMatches for Asked {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Asked, clap::Error> {
+impl FromArgMatches for ExportRequest {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ExportRequest, clap::Error> {
         let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
         let export = ALL.iter().find(|export| export.name == name);
-        Ok(Asked {
+        Ok(ExportRequest {
             export: export.ok_or_else(missing)?,
             matches: matches.clone(),
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Asked::from_arg_matches(matches)?;
+        *self = ExportRequest::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-impl Subcommand for Asked {
+impl Subcommand for ExportRequest {
     fn augment_subcommands(command: Command) -> Command {
         command
             .subcommands(ALL.iter().map(Export::command))
@@ -222,7 +222,7 @@ impl Subcommand for Asked {
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
-        Asked::augment_subcommands(command)
+        ExportRequest::augment_subcommands(command)
     }
 
     fn has_subcommand(name: &str) -> bool {

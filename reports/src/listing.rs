@@ -11,7 +11,7 @@ const MAX_FUNCTION: u64 = 4 << 20;
 
 /// An instruction of a function.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct FunctionInstruction {
     /// Its address in the image.
     pub(crate) address: u64,
     /// What it is, where its bytes are known.
@@ -23,9 +23,9 @@ pub(crate) struct Line {
 /// All instructions of a function by address if its image can be read, else those
 /// that the profile saw. A PC of the profile that the disassembly does not meet
 /// (code after data, or a jump into an instruction) is listed as well.
-pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
+pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<FunctionInstruction> {
     let seen = view.pcs_of(id);
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<FunctionInstruction> = Vec::new();
     let Some(function) = view.symbols.function(id) else {
         return lines;
     };
@@ -47,7 +47,7 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
             let instruction = decode_in(mode, bytes, address);
             // Bytes that are no instruction are passed over one by one, in silence.
             if instruction.is_some() {
-                lines.push(Line {
+                lines.push(FunctionInstruction {
                     address,
                     instruction,
                     pc: seen.get(&address).copied(),
@@ -62,7 +62,7 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<Line> {
         if !met.contains(&address) {
             let pc = view.profile.pcs.get(index);
             let bytes = pc.and_then(|pc| pc.bytes.as_deref()).unwrap_or_default();
-            lines.push(Line {
+            lines.push(FunctionInstruction {
                 address,
                 instruction: decode_in(mode, bytes, address),
                 pc: Some(index),

@@ -103,7 +103,7 @@ const REGISTERS: usize = 16;
 
 /// An instruction as the walk needs it, whatever the convention is.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct RegisterUse {
     flow: FlowControl,
     next: u64,
     target: Option<u64>,
@@ -129,7 +129,7 @@ pub(crate) struct Walker<'c, C> {
     code: &'c C,
     factory: InstructionInfoFactory,
     /// `None`: no instruction.
-    steps: HashMap<Place, Option<Step>>,
+    steps: HashMap<Place, Option<RegisterUse>>,
     /// Whether functions have variable arguments, by their entries.
     variadic: HashMap<Place, bool>,
 }
@@ -287,13 +287,13 @@ impl<'c, C: Code> Walker<'c, C> {
     }
 
     /// The instruction at a place; `None`: there is none.
-    fn step(&mut self, place: Place) -> Option<Step> {
+    fn step(&mut self, place: Place) -> Option<RegisterUse> {
         if let Some(known) = self.steps.get(&place) {
             return *known;
         }
         let elf = self.code.elf(place.0);
         let instruction = elf.and_then(|elf| instruction_at(elf, place.1));
-        let step = instruction.map(|instruction| Step::new(&instruction, &mut self.factory));
+        let step = instruction.map(|instruction| RegisterUse::new(&instruction, &mut self.factory));
         if self.steps.len() >= MOST_KEPT {
             self.steps.clear();
         }
@@ -320,9 +320,9 @@ fn is_full(bits: &[u32; MAX_REGISTERS], registers: &[Register]) -> bool {
     bits.iter().take(registers.len()).all(|bits| *bits >= 64)
 }
 
-impl Step {
-    fn new(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Step {
-        let mut step = Step {
+impl RegisterUse {
+    fn new(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> RegisterUse {
+        let mut step = RegisterUse {
             flow: instruction.flow_control(),
             next: instruction.next_ip(),
             target: direct_target(instruction),

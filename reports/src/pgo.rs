@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 use self::build::{Wanted, build};
 use self::routes::{Route, major};
-use self::steps::{BOLT, PERF2BOLT, Step, vcpi, vcpid, version};
+use self::steps::{BOLT, BuildStep, PERF2BOLT, vcpi, vcpid, version};
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::say;
@@ -21,7 +21,7 @@ use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 
 /// The steps from a program to a faster one.
 #[derive(Debug, Clone, Subcommand)]
-pub(crate) enum Asked {
+pub(crate) enum PgoCommand {
     /// Run a command and record it: `vcpid record`.
     Record {
         /// The database to write.
@@ -116,14 +116,14 @@ const LAYOUT: [&str; 5] = [
     "-dyno-stats",
 ];
 
-impl Asked {
+impl PgoCommand {
     /// Takes the step.
     ///
     /// # Errors
     /// If the question makes no sense, a program is missing, or one fails.
     pub(crate) fn run(&self, common: &Common) -> Result<(), Failure> {
         match self {
-            Asked::Record {
+            PgoCommand::Record {
                 output,
                 rate,
                 how,
@@ -138,7 +138,7 @@ impl Asked {
                 }
                 Ok(())
             }
-            Asked::Build {
+            PgoCommand::Build {
                 by,
                 skeleton,
                 hot,
@@ -155,13 +155,13 @@ impl Asked {
                 };
                 how.take(&build(common, wanted, *from, *how, command)?)
             }
-            Asked::Bolt {
+            PgoCommand::Bolt {
                 binary,
                 output,
                 from,
                 how,
             } => how.take(&bolt(common, binary, output.as_deref(), *from, *how)?),
-            Asked::Compare {
+            PgoCommand::Compare {
                 a,
                 b,
                 rounds,
@@ -180,7 +180,7 @@ impl Asked {
 
 impl How {
     /// Takes steps, one behind the other.
-    fn take(self, steps: &[Step]) -> Result<(), Failure> {
+    fn take(self, steps: &[BuildStep]) -> Result<(), Failure> {
         for step in steps {
             if self.dry_run {
                 writeln!(std::io::stdout(), "{step}")?;
@@ -205,7 +205,7 @@ impl How {
 
     /// The version of GCC, for which an export writes; `None`: nothing is run, and it is not here.
     fn gcc(self) -> Result<Option<String>, Failure> {
-        let asked = Step::new(["gcc", "-dumpversion"]);
+        let asked = BuildStep::new(["gcc", "-dumpversion"]);
         let output = std::process::Command::new("gcc")
             .arg("-dumpversion")
             .output();
@@ -220,8 +220,8 @@ impl How {
     }
 }
 
-fn record(output: &Path, rate: u32, command: &[OsString]) -> Step {
-    let mut step = Step::new([vcpid()]);
+fn record(output: &Path, rate: u32, command: &[OsString]) -> BuildStep {
+    let mut step = BuildStep::new([vcpid()]);
     step.words.extend(["record", "-o"].map(OsString::from));
     step.words.push(output.into());
     step.words.push("--rate".into());
@@ -232,8 +232,8 @@ fn record(output: &Path, rate: u32, command: &[OsString]) -> Step {
 }
 
 /// The export of a program's profile to a file.
-fn export(common: &Common, kind: &str, image: &OsStr, output: &Path, from: Basis) -> Step {
-    let mut step = Step::new([vcpi()]);
+fn export(common: &Common, kind: &str, image: &OsStr, output: &Path, from: Basis) -> BuildStep {
+    let mut step = BuildStep::new([vcpi()]);
     step.words.extend(["export", kind].map(OsString::from));
     let mut option = |name: &str, value: &OsStr| {
         step.words.push(name.into());
@@ -284,7 +284,7 @@ fn bolt(
     output: Option<&Path>,
     from: Basis,
     how: How,
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<BuildStep>, Failure> {
     if !common.image.is_empty() {
         return Err(Failure::Usage(
             "pgo bolt: the program is named by its file alone, not with --image".to_owned(),
@@ -306,7 +306,7 @@ fn bolt(
         words.iter().map(|word| (*word).to_owned()).collect()
     };
     let word = OsStr::new;
-    let read = Step::new(
+    let read = BuildStep::new(
         [
             words(&[PERF2BOLT.of(&version).as_ref(), binary.as_os_str()]),
             words(&[word("--pa"), word("-p"), counts.as_os_str()]),
@@ -314,7 +314,7 @@ fn bolt(
         ]
         .concat(),
     );
-    let mut lay_out = Step::new(words(&[
+    let mut lay_out = BuildStep::new(words(&[
         BOLT.of(&version).as_ref(),
         binary.as_os_str(),
         word("-o"),
@@ -349,7 +349,7 @@ fn candidate(build: &OsStr, command: &[OsString]) -> Candidate {
             .collect(),
     };
     Candidate {
-        text: Step::new(words.iter().cloned()).to_string(),
+        text: BuildStep::new(words.iter().cloned()).to_string(),
         words,
     }
 }

@@ -6,7 +6,7 @@ use profiledb::{Filter, Profile};
 use protocol::Kinds;
 
 use crate::args::Common;
-use crate::export::Asked;
+use crate::export::ExportRequest;
 use crate::failure::Failure;
 use crate::names::without_parameters;
 use crate::query::{Account, Ask, Comparison, Model, NO_ROWS, Needs, Query, Side};
@@ -63,7 +63,7 @@ pub(crate) fn of_code(
         };
         let mut held = Said::Held(Vec::new());
         let reading = Reading::new(&source, &filter, &needs, common);
-        if let Outcome::Found(answer) = reading.answer(query, take, &mut held) {
+        if let ReadingOutcome::Found(answer) = reading.answer(query, take, &mut held) {
             for message in held.into_messages() {
                 said.push(message);
             }
@@ -72,8 +72,8 @@ pub(crate) fn of_code(
     }
     let reading = Reading::new(&source, &filter, &needs, common);
     match reading.answer(query, take, said) {
-        Outcome::Found(answer) => answer,
-        Outcome::NotFound(failure) => Err(failure),
+        ReadingOutcome::Found(answer) => answer,
+        ReadingOutcome::NotFound(failure) => Err(failure),
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn of_code(
 ///
 /// # Errors
 /// If there is nothing to write, or it cannot be written.
-pub(crate) fn export(asked: &Asked, common: &Common) -> Result<(), Failure> {
+pub(crate) fn export(asked: &ExportRequest, common: &Common) -> Result<(), Failure> {
     asked.check(common)?;
     let mut write = |view: &mut View<'_>| asked.run(view).map(|()| String::new());
     view(&asked.needs(), common, &mut write).map(drop)
@@ -110,8 +110,8 @@ fn from_source(
     let source = source::source(common)?;
     let reading = Reading::new(&source, &filter, needs, common);
     match reading.with_view(&mut |view| take(&source, view), said) {
-        Outcome::Found(taken) => taken,
-        Outcome::NotFound(failure) => Err(failure),
+        ReadingOutcome::Found(taken) => taken,
+        ReadingOutcome::NotFound(failure) => Err(failure),
     }
 }
 
@@ -249,7 +249,7 @@ impl Said {
 }
 
 /// What came of reading for a report.
-enum Outcome {
+enum ReadingOutcome {
     /// What was asked for is there.
     Found(Result<String, Failure>),
     /// It is not in what was read.
@@ -313,7 +313,7 @@ impl<'r> Reading<'r> {
         query: &dyn Query,
         take: &dyn Fn(&dyn Model) -> Result<String, Failure>,
         said: &mut Said,
-    ) -> Outcome {
+    ) -> ReadingOutcome {
         let mut answer = |view: &mut View<'_>| take(query.answer(view)?.as_ref());
         self.with_view(&mut answer, said)
     }
@@ -323,10 +323,10 @@ impl<'r> Reading<'r> {
         &self,
         take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
         said: &mut Said,
-    ) -> Outcome {
+    ) -> ReadingOutcome {
         let mut profile = match self.load(said) {
             Ok(profile) => profile,
-            Err(failure) => return Outcome::NotFound(failure),
+            Err(failure) => return ReadingOutcome::NotFound(failure),
         };
         let offers = match self.needs.stubs {
             true => symbols::recall_targets(&mut profile),
@@ -335,14 +335,14 @@ impl<'r> Reading<'r> {
         let is_part = self.filter.places.is_some();
         let mut view = match View::new(&profile, self.common, self.needs, is_part, offers) {
             Ok(view) => view,
-            Err(failure) => return Outcome::NotFound(failure),
+            Err(failure) => return ReadingOutcome::NotFound(failure),
         };
         for sentence in images::missing(&profile, &self.common.image) {
             said.push(sentence);
         }
         let taken = take(&mut view);
         say_of_view(&mut view, said);
-        Outcome::Found(taken)
+        ReadingOutcome::Found(taken)
     }
 }
 

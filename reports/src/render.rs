@@ -19,12 +19,12 @@ pub(crate) enum Align {
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
     columns: Vec<(String, Align)>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Row {
+enum TableRow {
     Cells {
         cells: Vec<String>,
         /// How hot it is, in percent.
@@ -71,12 +71,12 @@ impl Table {
 
     fn add(&mut self, cells: Vec<String>, heat: Option<f64>) {
         let cells = cells.iter().map(|cell| clean(cell)).collect();
-        self.rows.push(Row::Cells { cells, heat });
+        self.rows.push(TableRow::Cells { cells, heat });
     }
 
     /// Adds a line that keeps to no column.
     pub(crate) fn line(&mut self, text: &str) {
-        self.rows.push(Row::Line(clean(text)));
+        self.rows.push(TableRow::Line(clean(text)));
     }
 
     /// Leaves out the rows beyond the first `most`; how many these are.
@@ -102,11 +102,11 @@ impl Table {
         self.print_cells(&titles, &widths, look, Some(Ink::Title), out);
         for row in &self.rows {
             match row {
-                Row::Cells { cells, heat } => {
+                TableRow::Cells { cells, heat } => {
                     let ink = heat.and_then(Ink::of);
                     self.print_cells(cells, &widths, look, ink, out);
                 }
-                Row::Line(text) => {
+                TableRow::Line(text) => {
                     for line in wrapped(text, look.width) {
                         paint(&line, Some(Ink::Beside), look, out);
                         out.push('\n');
@@ -120,7 +120,7 @@ impl Table {
     fn widths(&self, most: Option<usize>) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(|(title, _)| width(title)).collect();
         for row in &self.rows {
-            if let Row::Cells { cells, .. } = row {
+            if let TableRow::Cells { cells, .. } = row {
                 for (wide, cell) in widths.iter_mut().zip(cells) {
                     *wide = (*wide).max(width(cell).min(MAX_WIDTH));
                 }

@@ -40,12 +40,12 @@ pub(crate) enum For {
 #[derive(Debug)]
 pub(crate) struct Sources {
     shown_to: For,
-    files: BTreeMap<PathBuf, Source>,
+    files: BTreeMap<PathBuf, SourceFile>,
 }
 
 /// A source file.
 #[derive(Debug, Default)]
-struct Source {
+struct SourceFile {
     /// By the number of the first, lines in a row.
     rows: BTreeMap<u32, Vec<String>>,
     /// Where it was found, if elsewhere than debug information says.
@@ -62,9 +62,9 @@ impl Sources {
     }
 
     /// A source file, where it is not for somebody else's image; it is empty if there is none.
-    fn file(&mut self, file: &Path, image: &Path) -> &Source {
+    fn file(&mut self, file: &Path, image: &Path) -> &SourceFile {
         let shown_to = self.shown_to;
-        let find = || Source::find(file, image, shown_to);
+        let find = || SourceFile::find(file, image, shown_to);
         self.files.entry(file.to_owned()).or_insert_with(find)
     }
 
@@ -145,17 +145,17 @@ impl Sources {
     }
 }
 
-impl Source {
+impl SourceFile {
     /// The file as a bundle has it, or where debug information says; for who asks himself, also
     /// relative to the image: what was built elsewhere may have its sources beside it.
-    fn find(file: &Path, image: &Path, shown_to: For) -> Source {
+    fn find(file: &Path, image: &Path, shown_to: For) -> SourceFile {
         if let Some(excerpts) = bundle::source_file(file).and_then(|path| Excerpts::read(&path)) {
-            return Source {
+            return SourceFile {
                 rows: excerpts.rows,
                 elsewhere: None,
             };
         }
-        if let Some(source) = Source::read(file, shown_to) {
+        if let Some(source) = SourceFile::read(file, shown_to) {
             return source;
         }
         let folders = image.ancestors().skip(1).take(FOLDERS);
@@ -163,19 +163,19 @@ impl Source {
         for folder in absolute {
             for tail in tails(file) {
                 let path = folder.join(tail);
-                if let Some(source) = Source::read(&path, shown_to) {
-                    return Source {
+                if let Some(source) = SourceFile::read(&path, shown_to) {
+                    return SourceFile {
                         elsewhere: Some(path),
                         ..source
                     };
                 }
             }
         }
-        Source::default()
+        SourceFile::default()
     }
 
     /// A whole file. What debug information names need not be a file, or small.
-    fn read(file: &Path, shown_to: For) -> Option<Source> {
+    fn read(file: &Path, shown_to: For) -> Option<SourceFile> {
         // A device or a pipe is not opened.
         let is_meant = |metadata: &Metadata| {
             let is_small = metadata.is_file() && (1..=LARGEST).contains(&metadata.len());
@@ -189,7 +189,7 @@ impl Source {
         open.take(LARGEST).read_to_end(&mut text).ok()?;
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        Some(Source {
+        Some(SourceFile {
             rows: BTreeMap::from([(1, lines)]),
             elsewhere: None,
         })
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn rows_of_lines() {
         let row = |first: u32, last: u32| (first..=last).map(|number| number.to_string()).collect();
-        let source = Source {
+        let source = SourceFile {
             rows: BTreeMap::from([(10, row(10, 12)), (20, row(20, 40))]),
             elsewhere: None,
         };

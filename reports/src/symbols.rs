@@ -30,7 +30,7 @@ use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room, content_id};
 
 use crate::bundle;
-use crate::code::Mode;
+use crate::code::ProcessorMode;
 use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
@@ -75,7 +75,7 @@ pub(crate) struct Symbols<'p> {
     by_start: BTreeMap<(usize, u64), FunctionId>,
     unbounded: BTreeMap<usize, FunctionId>,
     /// Of the addresses of PCs, by image.
-    of_address: Vec<Known>,
+    of_address: Vec<AddressFunctions>,
     /// Of other addresses that were asked for.
     around: BTreeMap<(usize, u64), FunctionId>,
     /// Why an image cannot name its code, by its index; the hottest come first.
@@ -88,7 +88,7 @@ pub(crate) struct Symbols<'p> {
 
 /// Addresses of an image in their order, and the function of each.
 #[derive(Debug, Default)]
-struct Known {
+struct AddressFunctions {
     addresses: Vec<u64>,
     functions: Vec<FunctionId>,
 }
@@ -162,7 +162,7 @@ impl<'p> Symbols<'p> {
         };
         symbols
             .of_address
-            .resize_with(profile.images.len(), Known::default);
+            .resize_with(profile.images.len(), AddressFunctions::default);
         let mut addresses: Vec<Vec<u64>> = vec![Vec::new(); profile.images.len()];
         for pc in &profile.pcs {
             if let Some(of_image) = addresses.get_mut(pc.image) {
@@ -195,7 +195,7 @@ impl<'p> Symbols<'p> {
                 function.is_some_and(|found| found.named || !names)
             });
             if let Some(known) = symbols.of_address.get_mut(index) {
-                *known = Known {
+                *known = AddressFunctions {
                     addresses,
                     functions,
                 };
@@ -378,13 +378,13 @@ impl<'p> Symbols<'p> {
     }
 
     /// The mode that an image's code ran in.
-    pub(crate) fn mode(&self, image: usize) -> Mode {
+    pub(crate) fn mode(&self, image: usize) -> ProcessorMode {
         let row = self.profile.images.get(image);
         let is_of_32_bits = row.is_some_and(Image::is_in_32_bit_mode)
             || self.elf(image).is_some_and(|elf| !elf.binary().is_64());
         match is_of_32_bits {
-            true => Mode::Compatibility,
-            false => Mode::Long,
+            true => ProcessorMode::Compatibility,
+            false => ProcessorMode::Long,
         }
     }
 
@@ -436,7 +436,7 @@ impl<'p> Symbols<'p> {
 
     /// The function around the address of a PC.
     fn known(&self, image: usize, address: u64) -> Option<FunctionId> {
-        let Known {
+        let AddressFunctions {
             addresses,
             functions,
         } = self.of_address.get(image)?;

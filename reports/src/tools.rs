@@ -59,13 +59,13 @@ pub(crate) enum Tool {
     Export {
         /// The form, and its options.
         #[command(subcommand)]
-        asked: export::Asked,
+        asked: export::ExportRequest,
     },
     /// Make a program faster from its profile: each step is printed as the plain command it is.
     Pgo {
         /// The step.
         #[command(subcommand)]
-        asked: pgo::Asked,
+        asked: pgo::PgoCommand,
     },
     /// Write the profile as a page for a browser: one file, without network.
     Html(html::Options),

@@ -73,7 +73,7 @@ pub(crate) struct Trial {
 
 /// What one run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ran {
+struct TrialRun {
     time: Duration,
     /// Of what it printed.
     hash: u64,
@@ -86,7 +86,7 @@ struct Ran {
 /// If one cannot be run, or fails.
 pub(crate) fn run(commands: &[Candidate; 2], rounds: u16) -> Result<Trial, Failure> {
     let [a, b] = commands;
-    let mut runs: Vec<[Ran; 2]> = Vec::new();
+    let mut runs: Vec<[TrialRun; 2]> = Vec::new();
     let first = [once(a, true)?, once(b, true)?];
     for round in 0..rounds {
         let (of_a, of_b);
@@ -105,7 +105,7 @@ pub(crate) fn run(commands: &[Candidate; 2], rounds: u16) -> Result<Trial, Failu
 }
 
 /// Runs a command once.
-fn once(command: &Candidate, is_first: bool) -> Result<Ran, Failure> {
+fn once(command: &Candidate, is_first: bool) -> Result<TrialRun, Failure> {
     let failed = |why: String| Failure::Program(format!("{}: {why}", command.text));
     let (program, rest) = command
         .words
@@ -142,7 +142,7 @@ fn once(command: &Candidate, is_first: bool) -> Result<Ran, Failure> {
         return Err(failed(status.to_string()));
     }
     let after = of_children().map_err(|error| failed(error.to_string()))?;
-    Ok(Ran {
+    Ok(TrialRun {
         time: after.saturating_sub(before),
         hash: hasher.finish(),
     })

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
-use crate::dwarf::{Kind, attribute, covered, entry_address, is_c, kind, search, unqualified};
+use crate::dwarf::{
+    PassingClass, attribute, covered, entry_address, is_c, kind, search, unqualified,
+};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -182,7 +184,7 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Returned {
     /// Which register, and how many bits of it.
-    pub(crate) kind: Kind,
+    pub(crate) kind: PassingClass,
     /// What its values are called.
     pub(crate) words: Words,
 }
@@ -265,11 +267,11 @@ fn declaration<'a>(
                 Some(number).filter(|number| *number < most)
             };
             match kind {
-                Kind::Integer(_) => take(&mut integers, INTEGERS).map(Passed::Integer),
-                Kind::Vector(bits) => {
+                PassingClass::Integer(_) => take(&mut integers, INTEGERS).map(Passed::Integer),
+                PassingClass::Vector(bits) => {
                     take(&mut vectors, VECTORS).map(|number| Passed::Vector(number, bits))
                 }
-                Kind::Elsewhere => None,
+                PassingClass::Elsewhere => None,
             }
             .unwrap_or(Passed::Stack)
         });
@@ -480,10 +482,13 @@ mod tests {
         let elf = opened(&fixture());
         let returns = BTreeSet::from([0x1035, 0x1077, 0x10c1, 0x9999]);
         let found = results(&elf, &returns);
-        let kinds: Vec<(u64, Kind)> = found.iter().map(|(at, of)| (*at, of.kind)).collect();
+        let kinds: Vec<(u64, PassingClass)> = found.iter().map(|(at, of)| (*at, of.kind)).collect();
         assert_eq!(
             kinds,
-            [(0x1035, Kind::Integer(64)), (0x1077, Kind::Integer(64))]
+            [
+                (0x1035, PassingClass::Integer(64)),
+                (0x1077, PassingClass::Integer(64))
+            ]
         );
     }
 

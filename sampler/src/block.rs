@@ -102,7 +102,7 @@ impl Filling {
     }
 
     /// All parts, in their order. One that has only begun stays.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Part> {
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = BlockBytes> {
         let rest = self.begun.take().map(|start| {
             let rest = self.bytes.get(start as usize..).unwrap_or_default();
             rest.to_vec()
@@ -114,7 +114,7 @@ impl Filling {
         if let Some(rest) = rest {
             self.begin(&rest);
         }
-        self.parts.drain(..).map(move |range| Part {
+        self.parts.drain(..).map(move |range| BlockBytes {
             block: Arc::clone(&block),
             range,
         })
@@ -123,12 +123,12 @@ impl Filling {
 
 /// Some bytes of a block, which stays as long as any of them is needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct BlockBytes {
     block: Arc<Block>,
     range: Range<u32>,
 }
 
-impl Part {
+impl BlockBytes {
     /// Part of this one.
     pub(crate) fn slice(self, range: Range<usize>) -> Self {
         let at = |offset: usize| {
@@ -142,7 +142,7 @@ impl Part {
     }
 }
 
-impl Deref for Part {
+impl Deref for BlockBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -152,7 +152,7 @@ impl Deref for Part {
     }
 }
 
-impl From<Vec<u8>> for Part {
+impl From<Vec<u8>> for BlockBytes {
     /// # Panics
     /// There are 4 GiB.
     fn from(bytes: Vec<u8>) -> Self {
@@ -164,21 +164,21 @@ impl From<Vec<u8>> for Part {
     }
 }
 
-impl PartialEq for Part {
+impl PartialEq for BlockBytes {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Part {}
+impl Eq for BlockBytes {}
 
-impl Serialize for Part {
+impl Serialize for BlockBytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.deref().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Part {
+impl<'de> Deserialize<'de> for BlockBytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(Self::from)
     }

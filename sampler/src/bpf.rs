@@ -175,7 +175,7 @@ impl Bpf {
             .map_err(|error| Error::bpf("read the handler's object", &error))?;
         prepare(&mut open, config, own, cpus)?;
         let object = open.load().map_err(|error| match verifier::take() {
-            Some(verifier::Refusal { program, why }) => Error::Verifier { program, why },
+            Some(verifier::VerifierRefusal { program, why }) => Error::Verifier { program, why },
             None => Error::bpf("load the handler into the kernel", &error),
         })?;
         let handle = |name| map(&object, name);

@@ -6,7 +6,7 @@ use std::fmt;
 use addresses::ReturnAddress;
 use serde::{Deserialize, Serialize};
 
-use crate::block::Part;
+use crate::block::BlockBytes;
 use crate::bpf::abi;
 use crate::{Pid, Tid, Vectors};
 
@@ -294,21 +294,21 @@ pub struct CapturedMemory {
     #[serde(skip)]
     pub vectors: Vectors,
     /// Memory as it was read.
-    pub(crate) memory: Memory,
+    pub(crate) memory: HandlerMemory,
 }
 
 /// What was read, in the form of the handler's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct HandlerMemory {
     /// How many frames.
     pub(crate) frames: u8,
     /// How many bytes of code.
     pub(crate) code: u8,
     /// Frames (8 bytes each: the address, bit 63 turned over for [`FrameSource::FramePointer`]),
     /// pieces (a head of 8 bytes, then bytes padded to 8), code (padded to 8 bytes).
-    pub(crate) bytes: Part,
+    pub(crate) bytes: BlockBytes,
     /// Words, each for a piece that has changed: its number, and below it which of its words.
-    pub(crate) changes: Part,
+    pub(crate) changes: BlockBytes,
 }
 
 /// A piece that was another one at the second look.
@@ -379,12 +379,12 @@ impl CapturedMemory {
             system_call,
             fs_base: segment_bases.0,
             gs_base: segment_bases.1,
-            memory: Memory {
+            memory: HandlerMemory {
                 // Both are at most 64.
                 frames: frames.len() as u8,
                 code: code.len() as u8,
                 bytes: memory.into(),
-                changes: Part::default(),
+                changes: BlockBytes::default(),
             },
             second_look: false,
             handlers: None,
@@ -395,11 +395,11 @@ impl CapturedMemory {
     /// Gives up frames, code and pieces, and says that values are not to be captured.
     pub fn withhold(&mut self) {
         self.outcome = Outcome::ValuesDenied;
-        self.memory = Memory {
+        self.memory = HandlerMemory {
             frames: 0,
             code: 0,
-            bytes: Part::default(),
-            changes: Part::default(),
+            bytes: BlockBytes::default(),
+            changes: BlockBytes::default(),
         };
     }
 

@@ -1,6 +1,6 @@
 //! What the sampler delivers: samples, the records that explain them, and the batches they come in.
 
-use addresses::ProcessAddress;
+use addresses::{ProcessAddress, ProcessRange};
 use serde::{Deserialize, Serialize};
 
 use std::borrow::Cow;
@@ -252,6 +252,11 @@ pub struct Mmap {
 }
 
 impl Mmap {
+    /// Where it lies.
+    pub fn range(&self) -> ProcessRange {
+        ProcessRange::of_words(self.address, self.address.saturating_add(self.len))
+    }
+
     /// Whether the mapping may be executed.
     pub fn executable(&self) -> bool {
         self.prot & libc::PROT_EXEC.cast_unsigned() != 0

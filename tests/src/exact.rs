@@ -114,7 +114,7 @@ fn address(word: &str) -> Option<u64> {
 
 /// What kind of instruction stands somewhere, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum InstructionKind {
     /// A conditional branch.
     Conditional,
     /// A call or jump through a register or memory; not through a fixed address, as stubs of other
@@ -130,7 +130,7 @@ pub struct Files(HashMap<String, Vec<(u64, Vec<u8>)>>);
 
 impl Files {
     /// The kind of an instruction; of files that cannot be read all are others.
-    pub fn kind(&mut self, at: &At) -> Kind {
+    pub fn kind(&mut self, at: &At) -> InstructionKind {
         let file = self.0.entry(at.0.clone());
         let segments = file.or_insert_with(|| segments(Path::new(&at.0)).unwrap_or_default());
         let holds = |(start, code): &&(u64, Vec<u8>)| {
@@ -141,11 +141,11 @@ impl Files {
             .iter()
             .find(holds)
             .and_then(|(start, code)| code.get(usize::try_from(at.1 - start).ok()?..));
-        code.map_or(Kind::Other, kind_of)
+        code.map_or(InstructionKind::Other, kind_of)
     }
 }
 
-fn kind_of(code: &[u8]) -> Kind {
+fn kind_of(code: &[u8]) -> InstructionKind {
     let prefixes = [0x2e, 0x3e, 0xf2, 0x66];
     let is_prefix = |byte: &u8| prefixes.contains(byte) || byte >> 4 == 4;
     let skipped = code
@@ -154,11 +154,13 @@ fn kind_of(code: &[u8]) -> Kind {
         .take_while(|byte| is_prefix(byte))
         .count();
     match code.get(skipped..) {
-        Some([0x70..=0x7f | 0xe0..=0xe3, ..] | [0x0f, 0x80..=0x8f, ..]) => Kind::Conditional,
-        Some([0xff, modrm, ..]) if matches!(modrm >> 3 & 7, 2 | 4) && modrm & 0xc7 != 5 => {
-            Kind::Indirect
+        Some([0x70..=0x7f | 0xe0..=0xe3, ..] | [0x0f, 0x80..=0x8f, ..]) => {
+            InstructionKind::Conditional
         }
-        _ => Kind::Other,
+        Some([0xff, modrm, ..]) if matches!(modrm >> 3 & 7, 2 | 4) && modrm & 0xc7 != 5 => {
+            InstructionKind::Indirect
+        }
+        _ => InstructionKind::Other,
     }
 }
 
@@ -213,13 +215,16 @@ mod tests {
     /// Branches and indirect calls are told from others, prefixes or not.
     #[test]
     fn kinds() {
-        assert_eq!(kind_of(&[0x74, 5]), Kind::Conditional);
-        assert_eq!(kind_of(&[0x0f, 0x8f, 0, 0, 0, 0]), Kind::Conditional);
-        assert_eq!(kind_of(&[0xff, 0xd0]), Kind::Indirect);
-        assert_eq!(kind_of(&[0x41, 0xff, 0xe3]), Kind::Indirect);
-        assert_eq!(kind_of(&[0xff, 0x50, 8]), Kind::Indirect);
-        assert_eq!(kind_of(&[0xff, 0x25, 0, 0, 0, 0]), Kind::Other);
-        assert_eq!(kind_of(&[0xff, 0xc0]), Kind::Other);
-        assert_eq!(kind_of(&[0xe8, 0, 0, 0, 0]), Kind::Other);
+        assert_eq!(kind_of(&[0x74, 5]), InstructionKind::Conditional);
+        assert_eq!(
+            kind_of(&[0x0f, 0x8f, 0, 0, 0, 0]),
+            InstructionKind::Conditional
+        );
+        assert_eq!(kind_of(&[0xff, 0xd0]), InstructionKind::Indirect);
+        assert_eq!(kind_of(&[0x41, 0xff, 0xe3]), InstructionKind::Indirect);
+        assert_eq!(kind_of(&[0xff, 0x50, 8]), InstructionKind::Indirect);
+        assert_eq!(kind_of(&[0xff, 0x25, 0, 0, 0, 0]), InstructionKind::Other);
+        assert_eq!(kind_of(&[0xff, 0xc0]), InstructionKind::Other);
+        assert_eq!(kind_of(&[0xe8, 0, 0, 0, 0]), InstructionKind::Other);
     }
 }

@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Under what the program works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Profiler {
     /// Nothing: what it shows is how well this machine can be measured.
     Nothing,
     /// Interrupts, by a handler in BPF that finds it is none of its targets and does no more.
@@ -65,14 +65,14 @@ enum Kind {
     Vcpid(&'static str, u32, u32),
 }
 
-impl Kind {
+impl Profiler {
     fn name(self) -> String {
         match self {
-            Kind::Nothing => "nothing".to_owned(),
-            Kind::AsItComes => "vcpid record, as it comes".to_owned(),
-            Kind::Interrupts(clock, rate) => format!("interrupts alone, {clock}, {rate}/s"),
-            Kind::Perf(rate) => format!("perf -g --intr-regs, cpu-clock, {rate}/s"),
-            Kind::Vcpid(clock, rate, window) => {
+            Profiler::Nothing => "nothing".to_owned(),
+            Profiler::AsItComes => "vcpid record, as it comes".to_owned(),
+            Profiler::Interrupts(clock, rate) => format!("interrupts alone, {clock}, {rate}/s"),
+            Profiler::Perf(rate) => format!("perf -g --intr-regs, cpu-clock, {rate}/s"),
+            Profiler::Vcpid(clock, rate, window) => {
                 format!("vcpid record, {clock}, {rate}/s, window {window}")
             }
         }
@@ -82,20 +82,22 @@ impl Kind {
     fn is_switched(self) -> bool {
         !matches!(
             self,
-            Kind::Interrupts("timer", _) | Kind::Vcpid("timer", _, _)
+            Profiler::Interrupts("timer", _) | Profiler::Vcpid("timer", _, _)
         )
     }
 
     /// Whether it costs less once it has seen the program for a while.
     fn learns(self) -> bool {
-        matches!(self, Kind::AsItComes | Kind::Vcpid(..))
+        matches!(self, Profiler::AsItComes | Profiler::Vcpid(..))
     }
 
     /// How long it may sleep between two times that it works.
     fn nap(self) -> Duration {
         match self {
-            Kind::AsItComes => NAP,
-            Kind::Vcpid(_, rate, _) => NAP.min(Duration::from_secs(1) * NAP_SAMPLES / rate.max(1)),
+            Profiler::AsItComes => NAP,
+            Profiler::Vcpid(_, rate, _) => {
+                NAP.min(Duration::from_secs(1) * NAP_SAMPLES / rate.max(1))
+            }
             _ => Duration::ZERO,
         }
     }
@@ -103,23 +105,25 @@ impl Kind {
     /// Samples per second that are asked for.
     fn rate(self) -> Option<u32> {
         match self {
-            Kind::Nothing | Kind::AsItComes => None,
-            Kind::Interrupts(_, rate) | Kind::Perf(rate) | Kind::Vcpid(_, rate, _) => Some(rate),
+            Profiler::Nothing | Profiler::AsItComes => None,
+            Profiler::Interrupts(_, rate) | Profiler::Perf(rate) | Profiler::Vcpid(_, rate, _) => {
+                Some(rate)
+            }
         }
     }
 
     /// The command line that attaches it to a process; `None` for nothing.
     fn words(self, vcpid: &str, output: &str, pid: u32) -> Option<Vec<String>> {
         let (program, args) = match self {
-            Kind::Nothing => return None,
-            Kind::AsItComes => (vcpid, format!("record -q -p {pid}")),
+            Profiler::Nothing => return None,
+            Profiler::AsItComes => (vcpid, format!("record -q -p {pid}")),
             // All that the first process of the machine does.
-            Kind::Interrupts(clock, rate) => (vcpid, record(clock, rate, "-p 1")),
-            Kind::Vcpid(clock, rate, window) => (
+            Profiler::Interrupts(clock, rate) => (vcpid, record(clock, rate, "-p 1")),
+            Profiler::Vcpid(clock, rate, window) => (
                 vcpid,
                 record(clock, rate, &format!("--window {window} -p {pid}")),
             ),
-            Kind::Perf(rate) => (
+            Profiler::Perf(rate) => (
                 "perf",
                 format!(
                     "record -q --no-buildid --no-buildid-cache -e cpu-clock -g --intr-regs \
@@ -142,17 +146,17 @@ fn record(clock: &str, rate: u32, more: &str) -> String {
 #[derive(Debug, Clone, PartialEq)]
 enum Task {
     /// One is attached, and what it takes and brings is seen.
-    Alone(Kind),
+    Alone(Profiler),
     /// All of these are, which can be switched, and how they slow the program down is seen.
-    SideBySide(Vec<Kind>),
+    SideBySide(Vec<Profiler>),
 }
 
 /// What was seen of the kinds, round by round.
 #[derive(Debug, Default)]
 struct Results {
     /// The median time of a piece of work under it, by that of the same work without.
-    ratios: Vec<(Kind, f64)>,
-    runs: Vec<(Kind, Run)>,
+    ratios: Vec<(Profiler, f64)>,
+    runs: Vec<(Profiler, Run)>,
 }
 
 /// What was seen of one that was attached alone.
@@ -294,7 +298,7 @@ impl Bench {
 
     /// Attaches one, and sees what it takes of the processors and what it brings; of one that
     /// cannot be switched, also how it slows the program down.
-    fn alone(&mut self, kind: Kind, results: &mut Results) -> Result<()> {
+    fn alone(&mut self, kind: Profiler, results: &mut Results) -> Result<()> {
         let output = self.folder.join("output");
         let before = self.seconds_of_nothing(kind)?;
         let attached = self.attach(kind, &output)?;
@@ -310,8 +314,8 @@ impl Bench {
             results.ratios.push((kind, ratio));
         }
         let counts = match kind {
-            Kind::Vcpid(..) | Kind::AsItComes => attached::counts(&self.programs, &output)?,
-            Kind::Nothing | Kind::Interrupts(..) | Kind::Perf(_) => Counts::default(),
+            Profiler::Vcpid(..) | Profiler::AsItComes => attached::counts(&self.programs, &output)?,
+            Profiler::Nothing | Profiler::Interrupts(..) | Profiler::Perf(_) => Counts::default(),
         };
         let run = Run {
             collector: spent / length.as_secs_f64(),
@@ -324,7 +328,7 @@ impl Bench {
     }
 
     /// Attaches all of these, and sees how each slows the program down while the others are off.
-    fn side_by_side(&mut self, kinds: &[Kind], results: &mut Results) -> Result<()> {
+    fn side_by_side(&mut self, kinds: &[Profiler], results: &mut Results) -> Result<()> {
         let mut attached = Vec::new();
         for (number, &kind) in kinds.iter().enumerate() {
             let output = self.folder.join(format!("output-{number}"));
@@ -343,19 +347,19 @@ impl Bench {
         for profiler in attached {
             profiler.end()?;
         }
-        let of = [Kind::Nothing].into_iter().chain(kinds.iter().copied());
+        let of = [Profiler::Nothing].into_iter().chain(kinds.iter().copied());
         results.ratios.extend(of.zip(took.ratios));
         Ok(())
     }
 
-    fn attach(&self, kind: Kind, output: &Path) -> Result<Attached> {
+    fn attach(&self, kind: Profiler, output: &Path) -> Result<Attached> {
         let vcpid = path_text(&self.programs.vcpid)?;
         let words = kind.words(&vcpid, &path_text(output)?, self.work.pid());
         Attached::start(&words.context("nothing is no profiler")?, output)
     }
 
     /// What the program takes under nothing, just before or after one that cannot be switched off.
-    fn seconds_of_nothing(&self, kind: Kind) -> Result<Option<f64>> {
+    fn seconds_of_nothing(&self, kind: Profiler) -> Result<Option<f64>> {
         if kind.is_switched() {
             return Ok(None);
         }
@@ -363,7 +367,7 @@ impl Bench {
     }
 
     /// How long one is let be before it is measured.
-    fn settling(&self, kind: Kind) -> Duration {
+    fn settling(&self, kind: Profiler) -> Duration {
         match kind.learns() {
             true => self.settle,
             false => self.settle.min(START),
@@ -373,12 +377,17 @@ impl Bench {
 
 /// Each profiler alone, and those of each rate that can be switched side by side; with them the one
 /// that has a rate of its own.
-fn tasks(kinds: &[Kind]) -> Vec<Task> {
-    let profilers = || kinds.iter().copied().filter(|&kind| kind != Kind::Nothing);
+fn tasks(kinds: &[Profiler]) -> Vec<Task> {
+    let profilers = || {
+        kinds
+            .iter()
+            .copied()
+            .filter(|&kind| kind != Profiler::Nothing)
+    };
     let mut tasks: Vec<_> = profilers().map(Task::Alone).collect();
-    let mut groups: Vec<Vec<Kind>> = Vec::new();
+    let mut groups: Vec<Vec<Profiler>> = Vec::new();
     for kind in profilers().filter(|kind| kind.is_switched()) {
-        let of_rate = |group: &&mut Vec<Kind>| {
+        let of_rate = |group: &&mut Vec<Profiler>| {
             let rate = group.iter().find_map(|kind| kind.rate());
             rate.is_none() || kind.rate().is_none() || rate == kind.rate()
         };
@@ -392,25 +401,25 @@ fn tasks(kinds: &[Kind]) -> Vec<Task> {
 }
 
 /// Nothing, and at each rate of each clock all that can be set side by side.
-fn kinds(options: &Options) -> Result<Vec<Kind>> {
+fn kinds(options: &Options) -> Result<Vec<Profiler>> {
     let mut rates = options.rates.clone();
     if rates.is_empty() {
         rates.extend(RATES);
         rates.push(as_dcpi()?);
     }
-    let mut kinds = vec![Kind::Nothing, Kind::AsItComes];
+    let mut kinds = vec![Profiler::Nothing, Profiler::AsItComes];
     for clock in CLOCKS
         .into_iter()
         .filter(|&clock| options.clocks.iter().any(|asked| asked == clock))
     {
         for &rate in &rates {
-            kinds.push(Kind::Interrupts(clock, rate));
+            kinds.push(Profiler::Interrupts(clock, rate));
             // perf knows no such clock.
             if clock != "timer" {
-                kinds.push(Kind::Perf(rate));
+                kinds.push(Profiler::Perf(rate));
             }
             let windows = options.windows.iter();
-            kinds.extend(windows.map(|&window| Kind::Vcpid(clock, rate, window)));
+            kinds.extend(windows.map(|&window| Profiler::Vcpid(clock, rate, window)));
         }
     }
     Ok(kinds)
@@ -441,22 +450,22 @@ mod tests {
     /// cannot be switched is with none.
     #[test]
     fn groups() {
-        let first = Kind::Interrupts("cpu-clock", 1000);
+        let first = Profiler::Interrupts("cpu-clock", 1000);
         let kinds = [
-            Kind::Nothing,
-            Kind::AsItComes,
+            Profiler::Nothing,
+            Profiler::AsItComes,
             first,
-            Kind::Perf(4000),
-            Kind::Perf(1000),
-            Kind::Vcpid("timer", 1000, 16),
+            Profiler::Perf(4000),
+            Profiler::Perf(1000),
+            Profiler::Vcpid("timer", 1000, 16),
         ];
         let mut wanted: Vec<_> = kinds[1..].iter().copied().map(Task::Alone).collect();
         wanted.push(Task::SideBySide(vec![
-            Kind::AsItComes,
+            Profiler::AsItComes,
             first,
-            Kind::Perf(1000),
+            Profiler::Perf(1000),
         ]));
-        wanted.push(Task::SideBySide(vec![Kind::Perf(4000)]));
+        wanted.push(Task::SideBySide(vec![Profiler::Perf(4000)]));
         assert_eq!(tasks(&kinds), wanted);
     }
 }

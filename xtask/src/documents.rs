@@ -75,7 +75,7 @@ pub(crate) fn check_text() -> Result<()> {
 pub(crate) fn check_options() -> Result<()> {
     let mut paths = Vec::new();
     walk(Path::new(""), &mut paths)?;
-    let known = options::Known::of_programs()?;
+    let known = options::CommandOptions::of_programs()?;
     let mut findings = Vec::new();
     for file in texts(&paths)? {
         // The changelog names options that are gone.

@@ -20,7 +20,7 @@ use vcpi_tests::programs::target_dir;
 use self::builds::{LLVM, Variant, Work};
 use self::programs::{PROGRAMS, Program};
 use self::race::Times;
-use self::table::Row;
+use self::table::ProgramGains;
 use crate::process::progress;
 use crate::setup::{self, Need};
 use crate::test::build;
@@ -92,7 +92,12 @@ fn asked(names: &[String]) -> Result<Vec<Program>> {
 }
 
 /// Builds a program in all ways, and lets its builds run.
-fn compared(program: Program, folder: &Path, rounds: u16, processor: usize) -> Result<Row> {
+fn compared(
+    program: Program,
+    folder: &Path,
+    rounds: u16,
+    processor: usize,
+) -> Result<ProgramGains> {
     let work = Work::prepare(program, folder)?;
     work.make(Variant::Plain)?;
     let mut missing = Vec::new();
@@ -117,7 +122,7 @@ fn compared(program: Program, folder: &Path, rounds: u16, processor: usize) -> R
     };
     let said = std::fs::read_to_string(work.folder.join("vcpi.raw.said")).unwrap_or_default();
     let basis = said.lines().find(|line| line.contains(" samples in "));
-    Ok(Row {
+    Ok(ProgramGains {
         program: program.name,
         language: program.language.name(),
         basis: basis.unwrap_or_default().to_owned(),

@@ -24,7 +24,7 @@ pub(crate) enum Need {
 
 /// How to tell that a tool is there.
 #[derive(Debug, Clone, Copy)]
-enum Evidence {
+enum ToolEvidence {
     /// A program on the search path.
     Program(&'static str),
     /// A header that the C compiler finds.
@@ -37,11 +37,11 @@ enum Evidence {
 #[derive(Debug, Clone, Copy)]
 struct Tool {
     package: &'static str,
-    evidence: Evidence,
+    evidence: ToolEvidence,
     need: Need,
 }
 
-const fn tool(package: &'static str, evidence: Evidence, need: Need) -> Tool {
+const fn tool(package: &'static str, evidence: ToolEvidence, need: Need) -> Tool {
     Tool {
         package,
         evidence,
@@ -50,65 +50,81 @@ const fn tool(package: &'static str, evidence: Evidence, need: Need) -> Tool {
 }
 
 const TOOLS: &[Tool] = &[
-    tool("gcc", Evidence::Program("gcc"), Need::Demo),
-    tool("libc6-dev", Evidence::Header("stdio.h"), Need::Demo),
-    tool("clang", Evidence::Program("clang"), Need::Demo),
-    tool("make", Evidence::Program("make"), Need::Demo),
-    tool("pkg-config", Evidence::Program("pkg-config"), Need::Demo),
-    tool("libelf-dev", Evidence::Header("libelf.h"), Need::Demo),
-    tool("zlib1g-dev", Evidence::Header("zlib.h"), Need::Demo),
-    tool("binutils", Evidence::Program("ld"), Need::Demo),
-    tool("xz-utils", Evidence::Program("xz"), Need::Demo),
-    tool("python3", Evidence::Program("python3"), Need::Demo),
-    tool("perl-base", Evidence::Program("perl"), Need::Demo),
-    tool("sqlite3", Evidence::Program("sqlite3"), Need::Demo),
-    tool("openssl", Evidence::Program("openssl"), Need::Demo),
-    tool("nodejs", Evidence::Program("node"), Need::Demo),
-    tool("util-linux", Evidence::Program("setpriv"), Need::Demo),
-    tool("procps", Evidence::Program("ps"), Need::Demo),
-    tool("libcap2-bin", Evidence::Program("setcap"), Need::Test),
-    tool("linux-perf", Evidence::Program("perf"), Need::Test),
-    tool("dpkg-dev", Evidence::Program("dpkg-shlibdeps"), Need::Test),
-    tool("lintian", Evidence::Program("lintian"), Need::Test),
+    tool("gcc", ToolEvidence::Program("gcc"), Need::Demo),
+    tool("libc6-dev", ToolEvidence::Header("stdio.h"), Need::Demo),
+    tool("clang", ToolEvidence::Program("clang"), Need::Demo),
+    tool("make", ToolEvidence::Program("make"), Need::Demo),
     tool(
-        "systemd-container",
-        Evidence::Program("systemd-nspawn"),
+        "pkg-config",
+        ToolEvidence::Program("pkg-config"),
+        Need::Demo,
+    ),
+    tool("libelf-dev", ToolEvidence::Header("libelf.h"), Need::Demo),
+    tool("zlib1g-dev", ToolEvidence::Header("zlib.h"), Need::Demo),
+    tool("binutils", ToolEvidence::Program("ld"), Need::Demo),
+    tool("xz-utils", ToolEvidence::Program("xz"), Need::Demo),
+    tool("python3", ToolEvidence::Program("python3"), Need::Demo),
+    tool("perl-base", ToolEvidence::Program("perl"), Need::Demo),
+    tool("sqlite3", ToolEvidence::Program("sqlite3"), Need::Demo),
+    tool("openssl", ToolEvidence::Program("openssl"), Need::Demo),
+    tool("nodejs", ToolEvidence::Program("node"), Need::Demo),
+    tool("util-linux", ToolEvidence::Program("setpriv"), Need::Demo),
+    tool("procps", ToolEvidence::Program("ps"), Need::Demo),
+    tool("libcap2-bin", ToolEvidence::Program("setcap"), Need::Test),
+    tool("linux-perf", ToolEvidence::Program("perf"), Need::Test),
+    tool(
+        "dpkg-dev",
+        ToolEvidence::Program("dpkg-shlibdeps"),
         Need::Test,
     ),
-    tool("debootstrap", Evidence::Program("debootstrap"), Need::Test),
-    tool("golang-go", Evidence::Program("go"), Need::Test),
-    tool("valgrind", Evidence::Program("valgrind"), Need::Test),
+    tool("lintian", ToolEvidence::Program("lintian"), Need::Test),
+    tool(
+        "systemd-container",
+        ToolEvidence::Program("systemd-nspawn"),
+        Need::Test,
+    ),
+    tool(
+        "debootstrap",
+        ToolEvidence::Program("debootstrap"),
+        Need::Test,
+    ),
+    tool("golang-go", ToolEvidence::Program("go"), Need::Test),
+    tool("valgrind", ToolEvidence::Program("valgrind"), Need::Test),
     tool(
         "chromium-headless-shell",
-        Evidence::Program("chromium-headless-shell"),
+        ToolEvidence::Program("chromium-headless-shell"),
         Need::Test,
     ),
     // The compiler and the tools that profiles are exported for, in one version.
-    tool("clang-22", Evidence::Program("clang-22"), Need::Test),
-    tool("llvm-22", Evidence::Program("llvm-profgen-22"), Need::Test),
-    tool("lld-22", Evidence::Program("ld.lld-22"), Need::Test),
-    tool("bolt-22", Evidence::Program("llvm-bolt-22"), Need::Test),
+    tool("clang-22", ToolEvidence::Program("clang-22"), Need::Test),
     tool(
-        "libclang-rt-22-dev",
-        Evidence::File("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.profile-x86_64.a"),
+        "llvm-22",
+        ToolEvidence::Program("llvm-profgen-22"),
         Need::Test,
     ),
-    tool("git", Evidence::Program("git"), Need::Yield),
-    tool("lua5.4", Evidence::Program("lua5.4"), Need::Yield),
-    tool("tcc", Evidence::Program("tcc"), Need::Yield),
-    tool("povray", Evidence::Program("povray"), Need::Yield),
-    tool("tcl", Evidence::Program("tclsh"), Need::Yield),
+    tool("lld-22", ToolEvidence::Program("ld.lld-22"), Need::Test),
+    tool("bolt-22", ToolEvidence::Program("llvm-bolt-22"), Need::Test),
+    tool(
+        "libclang-rt-22-dev",
+        ToolEvidence::File("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.profile-x86_64.a"),
+        Need::Test,
+    ),
+    tool("git", ToolEvidence::Program("git"), Need::Yield),
+    tool("lua5.4", ToolEvidence::Program("lua5.4"), Need::Yield),
+    tool("tcc", ToolEvidence::Program("tcc"), Need::Yield),
+    tool("povray", ToolEvidence::Program("povray"), Need::Yield),
+    tool("tcl", ToolEvidence::Program("tclsh"), Need::Yield),
     tool(
         "qemu-system-x86",
-        Evidence::Program("qemu-system-x86_64"),
+        ToolEvidence::Program("qemu-system-x86_64"),
         Need::Kernels,
     ),
     tool(
         "busybox-static",
-        Evidence::Program("busybox"),
+        ToolEvidence::Program("busybox"),
         Need::Kernels,
     ),
-    tool("cpio", Evidence::Program("cpio"), Need::Kernels),
+    tool("cpio", ToolEvidence::Program("cpio"), Need::Kernels),
 ];
 
 /// Installs what is missing for `need`; prints what it does.
@@ -160,7 +176,7 @@ pub(crate) fn update() -> Result<()> {
 }
 
 /// The packages of the tools that `is_there` does not find.
-fn missing(need: Need, is_there: impl Fn(Evidence) -> bool) -> Vec<&'static str> {
+fn missing(need: Need, is_there: impl Fn(ToolEvidence) -> bool) -> Vec<&'static str> {
     TOOLS
         .iter()
         .filter(|tool| tool.need <= need && !is_there(tool.evidence))
@@ -168,11 +184,11 @@ fn missing(need: Need, is_there: impl Fn(Evidence) -> bool) -> Vec<&'static str>
         .collect()
 }
 
-fn is_there(evidence: Evidence) -> bool {
+fn is_there(evidence: ToolEvidence) -> bool {
     match evidence {
-        Evidence::Program(name) => on_path(name),
-        Evidence::File(path) => Path::new(path).is_file(),
-        Evidence::Header(name) => {
+        ToolEvidence::Program(name) => on_path(name),
+        ToolEvidence::File(path) => Path::new(path).is_file(),
+        ToolEvidence::Header(name) => {
             let folders = [
                 "/usr/include",
                 "/usr/local/include",
@@ -243,7 +259,7 @@ mod tests {
     /// The demo does without perf; nothing is asked for twice.
     #[test]
     fn packages_by_need() {
-        let nothing_there = |_: Evidence| false;
+        let nothing_there = |_: ToolEvidence| false;
         let demo = missing(Need::Demo, nothing_there);
         let test = missing(Need::Test, nothing_there);
         assert!(demo.contains(&"gcc") && !demo.contains(&"linux-perf"));
@@ -256,7 +272,7 @@ mod tests {
     /// A tool that is there is not asked for, whichever package it came with.
     #[test]
     fn present_tools_are_left_alone() {
-        let all_but_headers = |evidence| !matches!(evidence, Evidence::Header(_));
+        let all_but_headers = |evidence| !matches!(evidence, ToolEvidence::Header(_));
         assert_eq!(
             missing(Need::Test, all_but_headers),
             ["libc6-dev", "libelf-dev", "zlib1g-dev"]

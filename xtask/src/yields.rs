@@ -17,12 +17,12 @@ use anyhow::{Context, Result, bail};
 use vcpi_tests::exact::Exact;
 use vcpi_tests::programs::{Programs, target_dir};
 
-use self::compare::Verdict;
+use self::compare::Accuracy;
 use self::measure::Build;
 pub(crate) use self::measure::timed;
 use self::programs::Load;
 pub(crate) use self::programs::{LOADS, Size};
-use self::table::Row;
+use self::table::ProgramYield;
 pub(crate) use self::table::{geometric, median};
 use crate::process::progress;
 use crate::setup::{self, Need};
@@ -179,7 +179,7 @@ fn measured(
     setting: &Setting,
     pairs: u32,
     folder: &Path,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ProgramYield>> {
     let mut starts = Vec::new();
     for build in builds {
         starts.push(start(build, setting, folder)?);
@@ -192,8 +192,8 @@ fn measured(
         }
         let words = load.prepare(folder, Size::Seconds)?;
         let rows = builds.iter().zip(&starts);
-        let mut rows: Vec<Row> = rows
-            .map(|(build, start)| Row {
+        let mut rows: Vec<ProgramYield> = rows
+            .map(|(build, start)| ProgramYield {
                 program: load.name.to_owned(),
                 build: build.name,
                 runs: Vec::new(),
@@ -224,7 +224,7 @@ fn measured(
 
 /// Compares recordings under one setting with exact counts, and prints them as they come.
 fn compared(loads: &[Load], builds: &[Build], setting: &Setting, folder: &Path) -> Result<()> {
-    print!("{}", Verdict::HEAD);
+    print!("{}", Accuracy::HEAD);
     for load in loads {
         let differs = || {
             let why = "the code that runs most depends on the size of the load";
@@ -239,7 +239,7 @@ fn compared(loads: &[Load], builds: &[Build], setting: &Setting, folder: &Path) 
         for build in builds {
             progress(&format!("{}: recorded", load.name));
             measure::recorded(build, setting, &words, folder)?;
-            let verdict = Verdict::of(&folder.join(measure::DATABASE), &exact)?;
+            let verdict = Accuracy::of(&folder.join(measure::DATABASE), &exact)?;
             print!("{}", verdict.row(load.name, build.name));
         }
     }

@@ -8,7 +8,7 @@ use crate::events::{At, Call, Consumer, Context, Options, Owner, PcId, Shared, T
 
 /// Calls from one site to one callee.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+struct CallCount {
     times: u64,
     weight: u64,
     squares: Squares,
@@ -19,15 +19,15 @@ type Key = (Owner, PcId, Option<PcId>);
 /// Counts calls and indirect jumps.
 #[derive(Debug)]
 pub struct Calls {
-    calls: FxHashMap<Key, Counted>,
+    calls: FxHashMap<Key, CallCount>,
     /// What each call of the present window weighs.
     weight: u32,
 }
 
 /// Rough size of an entry with its share of the hash table, in bytes.
-const CALL_BYTES: usize = 2 * size_of::<(Key, Counted)>();
+const CALL_BYTES: usize = 2 * size_of::<(Key, CallCount)>();
 
-impl Counted {
+impl CallCount {
     fn add(&mut self, window: u32, weight: u32) {
         self.times += 1;
         self.weight += u64::from(weight);

@@ -81,7 +81,7 @@ pub struct Profile {
 
 /// A function's calls.
 #[derive(Debug, Default)]
-struct Function {
+struct CalledFunction {
     profiles: Vec<Profile>,
     /// Where calls came from, in bursts that saw general registers and in those that saw vectors.
     sites: [Sites; 2],
@@ -104,14 +104,14 @@ fn sites_of(place: u8) -> usize {
 /// Keeps the arguments of calls.
 #[derive(Debug)]
 pub struct Entries {
-    functions: FxHashMap<Callee, Function>,
+    functions: FxHashMap<Callee, CalledFunction>,
     config: Config,
 }
 
 /// Rough size of a profile, in bytes.
 const PROFILE_BYTES: usize = 2 * size_of::<Profile>() + LIST_BYTES;
 
-impl Function {
+impl CalledFunction {
     /// The profile of an argument at a site; `None`, and counted, if there is no room.
     fn profile(
         &mut self,
@@ -274,7 +274,7 @@ impl Entries {
                 lists: None,
                 alike: function.sites[number].alike,
             };
-            let copy = Function {
+            let copy = CalledFunction {
                 profiles: profiles.collect(),
                 sites: [sites(0), sites(1)],
             };

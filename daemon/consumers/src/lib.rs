@@ -36,7 +36,7 @@ pub use self::calls::Calls;
 pub use self::coverage::Coverage;
 pub use self::entries::Entries;
 pub use self::returns::Returns;
-pub use self::stacks::{Counted, Stacks};
+pub use self::stacks::{StackCount, Stacks};
 pub use self::values::{ProfileKey, ValueProfile, Values};
 use crate::events::{
     At, Call, CallStack, Consumer, Context, Ending, Event, Load, Options, PcId, Shared, Store,

@@ -16,7 +16,7 @@ struct Node {
 
 /// Samples of one stack.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
+pub struct StackCount {
     /// How many.
     pub samples: u64,
     /// What they stand for, in the clock's unit.
@@ -30,14 +30,14 @@ type Key = (Owner, u32, StackEnd);
 pub struct Stacks {
     nodes: Vec<Node>,
     ids: FxHashMap<(u32, Pc), u32>,
-    paths: FxHashMap<Key, Counted>,
+    paths: FxHashMap<Key, StackCount>,
     /// Samples by the end of their stack.
     ends: [u64; StackEnd::ALL.len()],
 }
 
 /// Rough sizes of entries with their shares of the hash tables, in bytes.
 const NODE_BYTES: usize = size_of::<Node>() + 2 * size_of::<((u32, Pc), u32)>();
-const PATH_BYTES: usize = 2 * size_of::<(Key, Counted)>();
+const PATH_BYTES: usize = 2 * size_of::<(Key, StackCount)>();
 
 impl Stacks {
     /// The node of a frame; `None` if there is no room.
@@ -78,7 +78,7 @@ impl Stacks {
     }
 
     /// The stacks: whose they are, the innermost node, and why there are no more frames.
-    pub fn each(&self) -> impl Iterator<Item = (Owner, u32, StackEnd, Counted)> {
+    pub fn each(&self) -> impl Iterator<Item = (Owner, u32, StackEnd, StackCount)> {
         let all = self.paths.iter();
         all.map(|(&(owner, node, end), counted)| (owner, node, end, *counted))
     }

@@ -39,6 +39,7 @@
 //! that has keys, and a handler, has no other access that is known to go through. A mapping that
 //! may only be executed may have such a key, so nothing is known of loads from it.
 
+use addresses::{ProcessAddress, ProcessRange};
 use interpreter::{Access, CodeMemory, Verdict};
 use sampler::Vma;
 
@@ -59,7 +60,7 @@ const KERNEL_STACK: u64 = 16 << 10;
 
 /// How it is known that a page was mapped at the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum MappedBy {
     /// The thread's stack pointer pointed there, and what it pointed to was read.
     Stack,
     /// It was read.
@@ -68,7 +69,7 @@ pub enum Evidence {
 
 /// A verdict on one part of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum PartVerdict {
     /// Allowed between these addresses, the last included, by the kernel's present word.
     Allowed(u64, u64),
     /// Allowed between these addresses for this sample.
@@ -81,14 +82,14 @@ enum Part {
 
 /// What is known of an address.
 #[derive(Clone, Copy)]
-struct Known<'a> {
-    address: u64,
+struct AddressFacts<'a> {
+    address: ProcessAddress,
     /// By the records of the kernel.
     record: Option<&'a Mapping>,
     /// Where the records know of nothing, if they do not: up to the next mapping.
-    gap: (u64, u64),
+    gap: ProcessRange,
     /// How it is known that its page was mapped at the sample, if it is.
-    evidence: &'a dyn Fn() -> Option<Evidence>,
+    evidence: &'a dyn Fn() -> Option<MappedBy>,
     /// It may have been unmapped without notice.
     unmapped: bool,
 }
@@ -105,47 +106,47 @@ fn is_same(record: &Mapping, vma: &Vma) -> bool {
     if !record.is_file() {
         return vma.inode == 0 && !vma.shared;
     }
-    let offset = |start: u64, offset: u64| offset.wrapping_sub(start);
-    let same_place = offset(record.start, record.offset) == offset(vma.start, vma.offset);
+    let same_place = record.file_offset_at(vma.range().start) == vma.offset;
     vma.inode != 0 && vma.shared == record.shared && same_place
 }
 
 /// Who is asked what is mapped around an address.
 trait Kernel {
     /// What is mapped now.
-    fn now(&self, address: u64) -> Option<Region>;
+    fn now(&self, address: ProcessAddress) -> Option<Region>;
     /// What was mapped when it was asked last.
-    fn before(&self, address: u64) -> Option<Region>;
+    fn before(&self, address: ProcessAddress) -> Option<Region>;
 }
 
 impl Kernel for AddressSpace<'_> {
-    fn now(&self, address: u64) -> Option<Region> {
+    fn now(&self, address: ProcessAddress) -> Option<Region> {
         self.region(address)
     }
 
-    fn before(&self, address: u64) -> Option<Region> {
+    fn before(&self, address: ProcessAddress) -> Option<Region> {
         self.last_region(address)
     }
 }
 
 /// What becomes of an access by what is known.
-fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
-    let page = known.address & !(PAGE - 1);
-    let of_page = Part::Once(page, page + (PAGE - 1));
-    let unverified = Part::Unverified(page + (PAGE - 1));
+fn judge(known: AddressFacts<'_>, access: Access, kernel: &impl Kernel) -> PartVerdict {
+    let page = known.address.0 & !(PAGE - 1);
+    let of_page = PartVerdict::Once(page, page + (PAGE - 1));
+    let unverified = PartVerdict::Unverified(page + (PAGE - 1));
     let Some(record) = known.record else {
         return match kernel.now(known.address) {
             Some(Region::Mapped(vma)) if allows(&vma, access) => {
-                Part::Allowed(vma.start.max(known.gap.0), vma.end.min(known.gap.1) - 1)
+                let both = vma.range().within(known.gap);
+                PartVerdict::Allowed(both.start.0, both.end.0 - 1)
             }
-            Some(_) => Part::Faults,
+            Some(_) => PartVerdict::Faults,
             None => match ((known.evidence)(), access) {
-                (Some(Evidence::Stack), _) | (Some(_), Access::Load) => of_page,
+                (Some(MappedBy::Stack), _) | (Some(_), Access::Load) => of_page,
                 // Nobody has mapped the first page but by a record.
-                _ if page == 0 => Part::Faults,
+                _ if page == 0 => PartVerdict::Faults,
                 (Some(_), Access::Store) => unverified,
                 // Nothing vouches for it: the process may have ended by this very access.
-                (None, _) => Part::MayFault,
+                (None, _) => PartVerdict::MayFault,
             },
         };
     };
@@ -162,13 +163,13 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
                 within_both(&vma, record, is_now)
             }
             _ if access == Access::Load && record.executable => unverified,
-            _ => Part::Faults,
+            _ => PartVerdict::Faults,
         };
     }
     if known.unmapped {
         return match (known.evidence)() {
             Some(_) => of_page,
-            None => Part::MayFault,
+            None => PartVerdict::MayFault,
         };
     }
     let now = kernel.now(known.address);
@@ -177,53 +178,54 @@ fn judge(known: Known<'_>, access: Access, kernel: &impl Kernel) -> Part {
             within_both(&vma, record, now.is_some())
         }
         _ if (known.evidence)().is_some() => of_page,
-        Some(Region::Free { .. }) if now.is_some() => Part::Faults,
-        Some(_) => Part::MayFault,
+        Some(Region::Free { .. }) if now.is_some() => PartVerdict::Faults,
+        Some(_) => PartVerdict::MayFault,
         None => unverified,
     }
 }
 
 /// What goes through where a look and a record overlap.
-fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> Part {
-    let (first, end) = (vma.start.max(record.start), vma.end.min(record.end));
+fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> PartVerdict {
+    let both = vma.range().within(record.range);
+    let (first, last) = (both.start.0, both.end.0 - 1);
     match is_now {
-        true => Part::Allowed(first, end - 1),
-        false => Part::Once(first, end - 1),
+        true => PartVerdict::Allowed(first, last),
+        false => PartVerdict::Once(first, last),
     }
 }
 
 /// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
-fn vouches(evidence: Option<Evidence>, access: Access, guarded: Guarded) -> bool {
+fn vouches(evidence: Option<MappedBy>, access: Access, guarded: Guarded) -> bool {
     match (evidence, access, guarded) {
         (None, ..) => false,
-        (Some(Evidence::Read), Access::Store, Guarded::ByUser) => false,
+        (Some(MappedBy::Read), Access::Store, Guarded::ByUser) => false,
         (Some(_), ..) => true,
     }
 }
 
 /// All parts of an access together, and whether that holds for earlier samples, too; `part` judges
 /// that which begins at an address.
-fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> Part) -> (Verdict, bool) {
+fn together(address: u64, bytes: u64, mut part: impl FnMut(u64) -> PartVerdict) -> (Verdict, bool) {
     let last = address.saturating_add(bytes.saturating_sub(1));
     let mut at = address;
     let (mut first, mut verified, mut lasts) = (None, true, true);
     for _ in 0..MAX_PARTS {
         let end = match part(at) {
-            Part::Allowed(start, end) => {
+            PartVerdict::Allowed(start, end) => {
                 first.get_or_insert(start);
                 end
             }
-            Part::Once(start, end) => {
+            PartVerdict::Once(start, end) => {
                 first.get_or_insert(start);
                 lasts = false;
                 end
             }
-            Part::Unverified(end) => {
+            PartVerdict::Unverified(end) => {
                 verified = false;
                 end
             }
-            Part::Faults => return (Verdict::Faults, false),
-            Part::MayFault => return (Verdict::MayFault, false),
+            PartVerdict::Faults => return (Verdict::Faults, false),
+            PartVerdict::MayFault => return (Verdict::MayFault, false),
         };
         if end >= last {
             return match first {
@@ -243,7 +245,7 @@ impl AddressSpace<'_> {
         address: u64,
         bytes: u64,
         access: Access,
-        evidence: impl Fn(u64) -> Option<Evidence>,
+        evidence: impl Fn(u64) -> Option<MappedBy>,
     ) -> Verdict {
         if self.is_kernel() {
             return check_in_kernel(address, bytes);
@@ -283,16 +285,17 @@ impl AddressSpace<'_> {
         address: u64,
         bytes: u64,
         access: Access,
-        evidence: &impl Fn(u64) -> Option<Evidence>,
+        evidence: &impl Fn(u64) -> Option<MappedBy>,
     ) -> (Verdict, bool) {
         together(address, bytes, |at| {
-            let record = self.maps.find(at);
-            let known = Known {
-                address: at,
+            let address = ProcessAddress(at);
+            let record = self.maps.find(address);
+            let known = AddressFacts {
+                address,
                 record,
-                gap: record.map_or_else(|| self.maps.gap(at), |_| (0, 0)),
+                gap: record.map_or_else(|| self.maps.gap(address), |_| ProcessRange::default()),
                 evidence: &|| evidence(at & !(PAGE - 1)),
-                unmapped: self.maps.aliases().may_be_unmapped(at, self.time),
+                unmapped: self.maps.aliases().may_be_unmapped(address, self.time),
             };
             judge(known, access, self)
         })
@@ -308,7 +311,10 @@ impl AddressSpace<'_> {
             return false;
         }
         // Of a process that is gone the last word counts.
-        let region = |at: u64| self.region(at).or_else(|| self.last_region(at));
+        let region = |at: u64| {
+            let at = ProcessAddress(at);
+            self.region(at).or_else(|| self.last_region(at))
+        };
         let Some(Region::Mapped(read)) = region(other) else {
             return true;
         };
@@ -333,7 +339,7 @@ impl AddressSpace<'_> {
     }
 
     /// Which stores of the thread can change the code at an address.
-    pub(crate) fn code_memory(&self, address: u64) -> CodeMemory {
+    pub(crate) fn code_memory(&self, address: ProcessAddress) -> CodeMemory {
         // The kernel's text is written under none of its addresses: it is patched through an
         // address space of its own, in the lower half.
         if self.is_kernel() {
@@ -437,20 +443,20 @@ mod tests {
     struct Says(Option<Region>, Option<Region>);
 
     impl Kernel for Says {
-        fn now(&self, _: u64) -> Option<Region> {
+        fn now(&self, _: ProcessAddress) -> Option<Region> {
             self.0
         }
 
-        fn before(&self, _: u64) -> Option<Region> {
+        fn before(&self, _: ProcessAddress) -> Option<Region> {
             self.1
         }
     }
 
-    fn known(record: Option<&Mapping>) -> Known<'_> {
-        Known {
-            address: 0x1ff8,
+    fn known(record: Option<&Mapping>) -> AddressFacts<'_> {
+        AddressFacts {
+            address: ProcessAddress(0x1ff8),
             record,
-            gap: (0x800, 0x2800),
+            gap: ProcessRange::of_words(0x800, 0x2800),
             evidence: &|| None,
             unmapped: false,
         }
@@ -462,31 +468,34 @@ mod tests {
         use Access::{Load, Store};
         let right = mapping(0x1000, 0x2000, 0, true);
         let constant = mapping(0x1000, 0x2000, 0, false);
-        let allowed = Part::Allowed(0x1000, 0x1fff);
-        let unverified = Part::Unverified(0x1fff);
+        let allowed = PartVerdict::Allowed(0x1000, 0x1fff);
+        let unverified = PartVerdict::Unverified(0x1fff);
         let judge = |record, look: Option<Region>| {
             [Load, Store].map(|access| judge(known(record), access, &Says(look, None)))
         };
         let before = |look| super::judge(known(Some(&right)), Store, &Says(None, look));
         let vma = |vma| Some(Region::Mapped(vma));
         assert_eq!(judge(Some(&right), vma(RW)), [allowed; 2]);
-        assert_eq!(judge(Some(&right), vma(NONE)), [Part::MayFault; 2]);
-        assert_eq!(judge(Some(&right), Some(FREE)), [Part::Faults; 2]);
+        assert_eq!(judge(Some(&right), vma(NONE)), [PartVerdict::MayFault; 2]);
+        assert_eq!(judge(Some(&right), Some(FREE)), [PartVerdict::Faults; 2]);
         assert_eq!(judge(Some(&right), None), [unverified; 2]);
         assert_eq!(judge(Some(&constant), vma(RW)), [allowed; 2]);
         let of_file = Vma {
             inode: 7,
-            offset: constant.offset,
+            offset: constant.file_offset,
             ..RW
         };
         let results = judge(Some(&constant), vma(of_file));
-        assert_eq!(results, [allowed, Part::Faults]);
+        assert_eq!(results, [allowed, PartVerdict::Faults]);
         let results = judge(Some(&constant), Some(FREE));
-        assert_eq!(results, [Part::Faults; 2]);
-        assert_eq!(judge(None, vma(RW)), [Part::Allowed(0x1000, 0x27ff); 2]);
-        assert_eq!(judge(None, vma(NONE)), [Part::Faults; 2]);
-        assert_eq!(judge(None, Some(FREE)), [Part::Faults; 2]);
-        assert_eq!(judge(None, None), [Part::MayFault; 2]);
+        assert_eq!(results, [PartVerdict::Faults; 2]);
+        assert_eq!(
+            judge(None, vma(RW)),
+            [PartVerdict::Allowed(0x1000, 0x27ff); 2]
+        );
+        assert_eq!(judge(None, vma(NONE)), [PartVerdict::Faults; 2]);
+        assert_eq!(judge(None, Some(FREE)), [PartVerdict::Faults; 2]);
+        assert_eq!(judge(None, None), [PartVerdict::MayFault; 2]);
         let another = Vma {
             offset: 0x5000,
             ..of_file
@@ -495,12 +504,12 @@ mod tests {
         let of_constant = |look| super::judge(known(Some(&constant)), Store, &look);
         assert_eq!(
             of_constant(before_alone(another)),
-            Part::Once(0x1000, 0x1fff)
+            PartVerdict::Once(0x1000, 0x1fff)
         );
-        assert_eq!(of_constant(before_alone(of_file)), Part::Faults);
-        assert_eq!(before(vma(RW)), Part::Once(0x1000, 0x1fff));
-        assert_eq!(before(vma(NONE)), Part::MayFault);
-        assert_eq!(before(Some(FREE)), Part::MayFault);
+        assert_eq!(of_constant(before_alone(of_file)), PartVerdict::Faults);
+        assert_eq!(before(vma(RW)), PartVerdict::Once(0x1000, 0x1fff));
+        assert_eq!(before(vma(NONE)), PartVerdict::MayFault);
+        assert_eq!(before(Some(FREE)), PartVerdict::MayFault);
     }
 
     /// A page that was read was mapped, whatever became of it; without that, nothing is known of
@@ -508,39 +517,42 @@ mod tests {
     #[test]
     fn evidence() {
         let right = mapping(0x1000, 0x2000, 0, true);
-        let of_page = Part::Once(0x1000, 0x1fff);
+        let of_page = PartVerdict::Once(0x1000, 0x1fff);
         let mut read = known(Some(&right));
-        read.evidence = &|| Some(Evidence::Read);
+        read.evidence = &|| Some(MappedBy::Read);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         assert_eq!(judge(read, Access::Store, &Says(Some(FREE), None)), of_page);
         read.unmapped = true;
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         read.evidence = &|| None;
         let mapped = Says(Some(Region::Mapped(RW)), None);
-        assert_eq!(judge(read, Access::Load, &mapped), Part::MayFault);
+        assert_eq!(judge(read, Access::Load, &mapped), PartVerdict::MayFault);
         read.record = None;
-        read.evidence = &|| Some(Evidence::Stack);
+        read.evidence = &|| Some(MappedBy::Stack);
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
-        read.evidence = &|| Some(Evidence::Read);
+        read.evidence = &|| Some(MappedBy::Read);
         assert_eq!(judge(read, Access::Load, &Says(None, None)), of_page);
         assert_eq!(
             judge(read, Access::Store, &Says(None, None)),
-            Part::Unverified(0x1fff)
+            PartVerdict::Unverified(0x1fff)
         );
-        let null = Known {
-            address: 8,
+        let null = AddressFacts {
+            address: ProcessAddress(8),
             ..known(None)
         };
-        assert_eq!(judge(null, Access::Load, &Says(None, None)), Part::Faults);
+        assert_eq!(
+            judge(null, Access::Load, &Says(None, None)),
+            PartVerdict::Faults
+        );
     }
 
     /// An access that goes on in another mapping needs both; one part that is not known makes the
     /// whole so.
     #[test]
     fn across_mappings() {
-        let parts = |behind: Part| {
+        let parts = |behind: PartVerdict| {
             together(0x1ffc, 8, |at| match at {
-                0x1ffc => Part::Allowed(0x1000, 0x1fff),
+                0x1ffc => PartVerdict::Allowed(0x1000, 0x1fff),
                 _ => behind,
             })
         };
@@ -548,11 +560,14 @@ mod tests {
             first: 0x1000,
             last: 0x2fff,
         };
-        assert_eq!(parts(Part::Allowed(0x2000, 0x2fff)), (both, true));
-        assert_eq!(parts(Part::Once(0x2000, 0x2fff)), (both, false));
-        assert_eq!(parts(Part::Unverified(0x2fff)).0, Verdict::Unverified);
-        assert_eq!(parts(Part::Faults).0, Verdict::Faults);
-        assert_eq!(parts(Part::MayFault).0, Verdict::MayFault);
+        assert_eq!(parts(PartVerdict::Allowed(0x2000, 0x2fff)), (both, true));
+        assert_eq!(parts(PartVerdict::Once(0x2000, 0x2fff)), (both, false));
+        assert_eq!(
+            parts(PartVerdict::Unverified(0x2fff)).0,
+            Verdict::Unverified
+        );
+        assert_eq!(parts(PartVerdict::Faults).0, Verdict::Faults);
+        assert_eq!(parts(PartVerdict::MayFault).0, Verdict::MayFault);
     }
 
     /// Shared mappings of one file meet where their file offsets do. A private one shows what is

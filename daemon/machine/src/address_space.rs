@@ -18,7 +18,7 @@ use crate::mapping::{Mapping, Spot};
 use crate::maps::Maps;
 use crate::place::Pc;
 use crate::signals::Signals;
-use crate::system::page_check::Evidence;
+use crate::system::page_check::PageEvidence;
 use crate::system::pages::Pages;
 use crate::system::procfs::PageState;
 use crate::vmas::{Region, Vmas};
@@ -50,7 +50,7 @@ pub struct AddressSpace<'a> {
     /// Whether its memory may be read.
     pub allow_memory: bool,
     /// What was seen of its pages when it arrived.
-    pub evidence: Option<Evidence>,
+    pub evidence: Option<PageEvidence>,
     /// Stack pointer, if the interrupt could read there.
     pub stack: Option<u64>,
     /// Where the sample was taken.
@@ -167,9 +167,9 @@ impl AddressSpace<'_> {
 
     #[inline(never)]
     fn other_spot(&self, last: &Cell<Option<Spot>>, address: ProcessAddress) -> Option<Spot> {
-        let mapping = *self.maps.find(address.0)?;
+        let mapping = *self.maps.find(address)?;
         if mapping.is_anon()
-            && let Some(part) = self.images.borrow().narrow(&mapping, address.0, self.time)
+            && let Some(part) = self.images.borrow().narrow(&mapping, address, self.time)
         {
             // Its name may be another one at the next sample: it is not remembered beyond this.
             let spot = Spot {
@@ -193,14 +193,14 @@ impl AddressSpace<'_> {
         if mapping.is_anon() {
             return (Bias::NONE, true);
         }
-        let through = Some((self.pid, mapping.start, mapping.end));
+        let through = Some((self.pid, mapping.range));
         let mut images = self.images.borrow_mut();
         let elf = images.elf(mapping.image, through);
         let bias = elf.and_then(|elf| mapping.bias(&elf.segments));
         // Of a file that cannot be read the segments are not known: take the usual case, in
         // which ELF addresses are file offsets, so that cycles are told apart at least.
-        let (start, offset) = (ProcessAddress(mapping.start), ImageAddress(mapping.offset));
-        let bias = bias.unwrap_or(Bias::between(start, offset));
+        let image_start = ImageAddress(mapping.file_offset);
+        let bias = bias.unwrap_or(Bias::between(mapping.range.start, image_start));
         (bias, !images.is_closed(mapping.image))
     }
 
@@ -210,24 +210,28 @@ impl AddressSpace<'_> {
     }
 
     /// Whether an address lies in the page that was found pristine last.
-    pub(crate) fn is_in_pristine(&self, address: u64) -> bool {
-        self.pristine.get() == Some(address & !(elf::PAGE as u64 - 1))
+    pub(crate) fn is_in_pristine(&self, address: ProcessAddress) -> bool {
+        self.pristine.get() == Some(address.0 & !(elf::PAGE as u64 - 1))
     }
 
     /// Whether the bytes at `address` are certainly those of the image file; else why not.
-    pub(crate) fn is_pristine(&self, address: u64, mapping: &Mapping) -> Result<(), StopReason> {
+    pub(crate) fn is_pristine(
+        &self,
+        address: ProcessAddress,
+        mapping: &Mapping,
+    ) -> Result<(), StopReason> {
         if self.is_in_pristine(address) {
             return Ok(());
         }
-        let page = address & !(elf::PAGE as u64 - 1);
+        let page = address.0 & !(elf::PAGE as u64 - 1);
         if mapping.is_anon() {
             return Err(StopReason::AnonymousCode);
         }
         if !mapping.never_writable {
             return Err(StopReason::PageWritten);
         }
-        let seen = self.evidence.and_then(|evidence| evidence.of(address));
-        match seen.unwrap_or_else(|| self.page_now(address)) {
+        let seen = self.evidence.and_then(|evidence| evidence.of(address.0));
+        match seen.unwrap_or_else(|| self.page_now(address.0)) {
             PageState::Clean => {
                 self.is_mapped(page, mapping, seen.is_some())?;
                 self.pristine.set(Some(page));
@@ -245,11 +249,9 @@ impl AddressSpace<'_> {
         if !mapping.is_file() {
             return Ok(());
         }
-        let offset = |start: u64, offset: u64| page.wrapping_sub(start).wrapping_add(offset);
-        match self.region(page) {
+        match self.region(ProcessAddress(page)) {
             Some(Region::Mapped(vma)) => {
-                let here = offset(vma.start, vma.offset);
-                let same = here == offset(mapping.start, mapping.offset);
+                let same = mapping.file_offset_at(vma.range().start) == vma.offset;
                 match same && !vma.shared && !vma.writable {
                     true => Ok(()),
                     false => Err(StopReason::NotMapped),
@@ -264,24 +266,24 @@ impl AddressSpace<'_> {
     /// Whether code can be executed at an address of a mapping that cannot by the kernel's records.
     /// Memory without a file may have been moved there, and of it they do not tell. Where the
     /// thread was, it executed code.
-    pub(crate) fn is_executable(&self, pc: u64, mapping: &Mapping) -> bool {
+    pub(crate) fn is_executable(&self, pc: ProcessAddress, mapping: &Mapping) -> bool {
         if !mapping.is_anon() {
             return false;
         }
-        if pc / 4096 == self.pc.0 / 4096 {
+        if pc.0 / 4096 == self.pc.0 / 4096 {
             return true;
         }
         matches!(self.region(pc), Some(Region::Mapped(vma)) if vma.executable)
     }
 
     /// What the kernel has mapped around an address, if it can be told.
-    pub(crate) fn region(&self, address: u64) -> Option<Region> {
+    pub(crate) fn region(&self, address: ProcessAddress) -> Option<Region> {
         let mut vmas = self.vmas.borrow_mut();
         vmas.at(address, self.time, self.stack, &mut self.host.borrow_mut())
     }
 
     /// What the kernel had mapped around an address when it was asked last.
-    pub(crate) fn last_region(&self, address: u64) -> Option<Region> {
+    pub(crate) fn last_region(&self, address: ProcessAddress) -> Option<Region> {
         self.vmas.borrow().last(address)
     }
 
@@ -306,8 +308,8 @@ impl AddressSpace<'_> {
     /// space: by the kernel's records, to a file that is mapped there, or because something shared
     /// may have been moved there, which these do not tell.
     #[inline]
-    pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
-        let page = address & !(elf::PAGE as u64 - 1) | ASKED;
+    pub(crate) fn may_be_exposed(&self, address: ProcessAddress) -> bool {
+        let page = address.0 & !(elf::PAGE as u64 - 1) | ASKED;
         let asked = &self.unexposed[(page / elf::PAGE as u64) as usize % PAGES_ASKED];
         if asked.get() == page {
             return false;
@@ -320,7 +322,7 @@ impl AddressSpace<'_> {
     }
 
     #[inline(never)]
-    fn is_page_exposed(&self, address: u64) -> bool {
+    fn is_page_exposed(&self, address: ProcessAddress) -> bool {
         if self.maps.may_be_exposed(address) || self.maps.is_data_file(address) {
             return true;
         }
@@ -491,14 +493,14 @@ impl AddressSpace<'_> {
     pub(crate) fn read_image(&self, address: u64, bytes: &mut [u8]) -> bool {
         let mut done = 0;
         while done < bytes.len() {
-            let at = address.wrapping_add(done as u64);
-            let Some(located) = self.locate_data(ProcessAddress(at)) else {
+            let at = ProcessAddress(address).wrapping_add(done as u64);
+            let Some(located) = self.locate_data(at) else {
                 return false;
             };
             if !located.mapping.readable || self.is_pristine(at, &located.mapping).is_err() {
                 return false;
             }
-            let in_page = 4096 - (at % 4096) as usize;
+            let in_page = 4096 - (at.0 % 4096) as usize;
             let n = (bytes.len() - done).min(in_page);
             let part = &mut bytes[done..done + n];
             let Pc { image, address } = located.pc;

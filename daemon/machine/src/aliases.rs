@@ -13,6 +13,7 @@
 //! - What others write (another thread, `process_vm_writev`, `io_uring`, a debugger) the thread
 //!   does not do itself: a window is what it computes when it runs on alone.
 
+use addresses::{ProcessAddress, ProcessRange};
 use sampler::{Mmap, MmapIdentity, Vma};
 
 use crate::system::procfs::MapsLine;
@@ -39,8 +40,7 @@ type File = (u32, u32, u64);
 /// be again.
 #[derive(Clone, Copy, Debug)]
 struct Remapped {
-    start: u64,
-    end: u64,
+    range: ProcessRange,
     /// When it was seen last.
     time: u64,
 }
@@ -98,33 +98,30 @@ impl Aliases {
     }
 
     /// Memory was mapped where it was known to be mapped already, with the same rights.
-    pub(crate) fn remapped(&mut self, start: u64, end: u64, time: u64) {
+    pub(crate) fn remapped(&mut self, mut range: ProcessRange, time: u64) {
         self.remapped
             .retain(|old| old.time.saturating_add(REMAPS) >= time);
-        let mut new = Remapped { start, end, time };
-        let meets = |old: &Remapped, new: &Remapped| old.start <= new.end && old.end >= new.start;
         self.remapped.retain(|old| {
-            let is_met = meets(old, &new);
+            // What begins where the other ends becomes one place with it.
+            let is_met = old.range.start <= range.end && old.range.end >= range.start;
             if is_met {
-                new.start = new.start.min(old.start);
-                new.end = new.end.max(old.end);
+                range = range.around(old.range);
             }
             !is_met
         });
         if self.remapped.len() >= MAX_REMAPPED
             && let Some(old) = self.remapped.pop()
         {
-            new.start = new.start.min(old.start);
-            new.end = new.end.max(old.end);
+            range = range.around(old.range);
         }
-        self.remapped.push(new);
+        self.remapped.push(Remapped { range, time });
     }
 
     /// Whether an address may have been unmapped at that time, whatever the kernel says of it now.
-    pub(crate) fn may_be_unmapped(&self, address: u64, time: u64) -> bool {
-        self.remapped.iter().any(|place| {
-            (place.start..place.end).contains(&address) && time <= place.time.saturating_add(REMAPS)
-        })
+    pub(crate) fn may_be_unmapped(&self, address: ProcessAddress, time: u64) -> bool {
+        self.remapped
+            .iter()
+            .any(|place| place.range.contains(address) && time <= place.time.saturating_add(REMAPS))
     }
 }
 
@@ -179,17 +176,18 @@ mod tests {
     #[test]
     fn places() {
         let mut aliases = Aliases::default();
-        aliases.remapped(0x1000, 0x2000, 5);
-        aliases.remapped(0x2000, 0x3000, 6);
-        assert!(aliases.may_be_unmapped(0x1000, 6 + REMAPS));
-        assert!(!aliases.may_be_unmapped(0x1000, 7 + REMAPS));
-        assert!(!aliases.may_be_unmapped(0x3000, 6));
+        let of = ProcessRange::of_words;
+        aliases.remapped(of(0x1000, 0x2000), 5);
+        aliases.remapped(of(0x2000, 0x3000), 6);
+        assert!(aliases.may_be_unmapped(ProcessAddress(0x1000), 6 + REMAPS));
+        assert!(!aliases.may_be_unmapped(ProcessAddress(0x1000), 7 + REMAPS));
+        assert!(!aliases.may_be_unmapped(ProcessAddress(0x3000), 6));
         for i in 0..100 {
-            aliases.remapped(0x10_000 * i, 0x10_000 * i + 0x1000, 7);
+            aliases.remapped(of(0x10_000 * i, 0x10_000 * i + 0x1000), 7);
         }
         assert_eq!(aliases.remapped.len(), MAX_REMAPPED);
-        assert!((0..100).all(|i| aliases.may_be_unmapped(0x10_000 * i, 7)));
-        aliases.remapped(0, 1, 8 + REMAPS);
+        assert!((0..100).all(|i| aliases.may_be_unmapped(ProcessAddress(0x10_000 * i), 7)));
+        aliases.remapped(of(0, 1), 8 + REMAPS);
         assert_eq!(aliases.remapped.len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use addresses::{Bias, ImageAddress, ReturnAddress};
 use sampler::{Frame, FrameSource};
 
 use crate::address_space::AddressSpace;
-use crate::flow::Verdict;
+use crate::flow::CallProof;
 use crate::images::Call;
 use crate::place::Pc;
 use crate::unwind::Slot;
@@ -172,9 +172,9 @@ impl Interrupted<'_, '_, '_> {
         if exits.is_empty() {
             possible.extend(self.proven_tops());
         }
-        let proven: Vec<&(Pc, Verdict)> = possible
+        let proven: Vec<&(Pc, CallProof)> = possible
             .iter()
-            .filter(|(_, verdict)| *verdict == Verdict::Proven)
+            .filter(|(_, verdict)| *verdict == CallProof::Proven)
             .collect();
         let site = match (proven.as_slice(), possible.as_slice()) {
             ([(site, _)], _) => Some(*site),
@@ -186,21 +186,21 @@ impl Interrupted<'_, '_, '_> {
 
     /// The call that a word in a slot may be the return address of, unless it cannot have led to
     /// the PC.
-    fn candidate(&self, slot: u64, to: ReturnAddress) -> Option<(Pc, Verdict)> {
+    fn candidate(&self, slot: u64, to: ReturnAddress) -> Option<(Pc, CallProof)> {
         let call = call_before(self.space, to)?;
         let verdict = match call.target() {
-            None => Verdict::Possible,
+            None => CallProof::Possible,
             Some(target) => {
                 let leads = self.space.leads(target, self.pc);
                 leads.verdict(slot, &self.registers.gpr)
             }
         };
-        (verdict != Verdict::Disproved).then_some((call.site, verdict))
+        (verdict != CallProof::Disproved).then_some((call.site, verdict))
     }
 
     /// Where no way leads to a return: what the frame pointer and the top of the stack show, as
     /// far as the call proves it.
-    fn proven_tops(&self) -> Vec<(Pc, Verdict)> {
+    fn proven_tops(&self) -> Vec<(Pc, CallProof)> {
         let gpr = &self.registers.gpr;
         let tops = (0..TOP_WORDS).map(|word| gpr[RSP].wrapping_add(8 * word));
         let framed = gpr[RBP].wrapping_add(8);
@@ -209,7 +209,7 @@ impl Interrupted<'_, '_, '_> {
         for slot in slots {
             if let Held::Word(to) = self.word(slot)
                 && let Some(candidate) = self.candidate(slot, to)
-                && candidate.1 == Verdict::Proven
+                && candidate.1 == CallProof::Proven
             {
                 found.push(candidate);
             }

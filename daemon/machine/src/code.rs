@@ -6,7 +6,7 @@ mod tests;
 
 use std::ops::Range;
 
-use addresses::{Bias, ProcessAddress};
+use addresses::{Bias, ProcessAddress, ProcessRange};
 use interpreter::{CODE_BYTES, Code, DecodeCache, Fetched, Held, MAX_BYTES, Pieces, StopReason};
 
 use crate::address_space::AddressSpace;
@@ -72,8 +72,7 @@ struct Run<'b> {
 /// A mapping whose code may be seen.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    start: u64,
-    end: u64,
+    range: ProcessRange,
     image: ImageId,
     bias: Bias,
     /// All this stays so until the mappings change.
@@ -108,8 +107,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             keeps: false,
             bare: 0..captured.map_or(u64::MAX, |_| 0),
             open: Open {
-                start: 0,
-                end: 0,
+                range: ProcessRange::default(),
                 image: ImageId(0),
                 bias: Bias::NONE,
                 lasts: false,
@@ -139,8 +137,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// Goes on in the piece that has an address; its bytes from there on.
     #[inline(never)]
     fn next_run(&mut self, pc: u64) -> Option<&'b [u8]> {
-        let Open { start, end, .. } = self.open;
-        if !(start..end).contains(&pc) || self.bare.contains(&pc) {
+        let Open { range, .. } = self.open;
+        if !range.contains(ProcessAddress(pc)) || self.bare.contains(&pc) {
             return None;
         }
         let pieces = self.captured?;
@@ -154,8 +152,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()))
         };
         self.run = Run {
-            start: first.max(start),
-            bytes: &bytes[within(start)..within(end)],
+            start: first.max(range.start.0),
+            bytes: &bytes[within(range.start.0)..within(range.end.0)],
             number,
         };
         self.run.bytes.get((pc - self.run.start) as usize..)
@@ -164,28 +162,28 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// An instruction of a page that is known to be the file's, if it was met before.
     #[inline(never)]
     fn pristine(&mut self, pc: u64) -> Option<Held> {
-        let Open {
-            start, end, image, ..
-        } = self.open;
-        if !(start..end).contains(&pc) || !self.bare.contains(&pc) || !self.space.is_in_pristine(pc)
+        let Open { range, image, .. } = self.open;
+        if !range.contains(ProcessAddress(pc))
+            || !self.bare.contains(&pc)
+            || !self.space.is_in_pristine(ProcessAddress(pc))
         {
             return None;
         }
         let held = self.cache.find_decoded(image.0, self.open.in_image(pc))?;
         let last = pc.wrapping_add(self.cache.get(held).len() as u64 - 1);
-        self.space.is_in_pristine(last).then_some(held)
+        self.space
+            .is_in_pristine(ProcessAddress(last))
+            .then_some(held)
     }
 
     /// An instruction of another mapping, or that goes on in another piece, or must be vouched for.
     #[cold]
     #[inline(never)]
     fn find_elsewhere(&mut self, pc: u64) -> Result<(Held, Origin), StopReason> {
-        let located = self
-            .space
-            .locate(ProcessAddress(pc))
-            .ok_or(StopReason::NotMapped)?;
+        let at = ProcessAddress(pc);
+        let located = self.space.locate(at).ok_or(StopReason::NotMapped)?;
         let mapping = &located.mapping;
-        if !mapping.executable && !self.space.is_executable(pc, mapping) {
+        if !mapping.executable && !self.space.is_executable(at, mapping) {
             return Err(StopReason::NotMapped);
         }
         if self.space.is_denied(located.pc) {
@@ -195,8 +193,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         // What is left of the run may lie in another mapping.
         self.run.bytes = &[];
         self.open = Open {
-            start: mapping.start,
-            end: mapping.end,
+            range: mapping.range,
             image,
             bias: located.bias,
             lasts: mapping.executable && self.space.has_lasting_bias(mapping),
@@ -224,7 +221,7 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
             }
         };
         self.space
-            .is_pristine(pc, &located.mapping)
+            .is_pristine(at, &located.mapping)
             .map_err(reason)?;
         let held = self.cache.hold_or_decode(image.0, address.0, |bytes| {
             match self.space.images.borrow_mut().read(image, address, bytes) {
@@ -236,7 +233,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
         let length = self.cache.get(held).len() as u64;
         let last = pc.wrapping_add(length).wrapping_sub(1);
         if last / 4096 != pc / 4096 {
-            let end = self.space.locate(ProcessAddress(last));
+            let last = ProcessAddress(last);
+            let end = self.space.locate(last);
             let end = end.ok_or(StopReason::NotMapped)?;
             self.space.is_pristine(last, &end.mapping)?;
         }
@@ -266,7 +264,8 @@ impl<'a, 'b, 'v> ProcessCode<'a, 'b, 'v> {
     /// Whether an instruction of which no code was read lies where the file vouches for it.
     fn is_of_file(&self, pc: u64, len: usize) -> bool {
         let last = pc.wrapping_add(len as u64).wrapping_sub(1);
-        self.space.is_in_pristine(pc) && self.space.is_in_pristine(last)
+        let is_of_file = |address| self.space.is_in_pristine(ProcessAddress(address));
+        is_of_file(pc) && is_of_file(last)
     }
 
     /// Whether the code at an address is this, where it is not all in the piece that was compared

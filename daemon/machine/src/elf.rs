@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use addresses::ImageAddress;
+use addresses::{ImageAddress, ProcessRange};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use sampler::Pid;
@@ -150,7 +150,7 @@ pub(crate) fn find(
     identity: &Identity,
     path: &str,
     mapped: i64,
-    through: Option<(Pid, u64, u64)>,
+    through: Option<(Pid, ProcessRange)>,
 ) -> Found {
     match identity {
         Identity::BuildId(_) | Identity::Content(_) | Identity::Inode { .. } => {}
@@ -170,7 +170,7 @@ pub(crate) fn find(
         _ => return Found::Wrong,
     }
     let mut candidates = Vec::new();
-    if let Some((pid, start, end)) = through {
+    if let Some((pid, ProcessRange { start, end })) = through {
         // Exactly the file that is mapped, even if it was deleted since; privileged.
         candidates.push(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
         // In the mount namespace of the process.
@@ -277,7 +277,7 @@ pub(crate) fn last_change(metadata: &Metadata) -> i64 {
 }
 
 /// What the file behind a line of `/proc/PID/maps` is known by, if the file there now is that file.
-pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<Known> {
+pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<LastingIdentity> {
     let mapping = pid.map(|pid| format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
     for (path, is_mapping) in [(mapping.as_ref(), true), (Some(&line.path), false)] {
         let Some(path) = path else { continue };
@@ -298,7 +298,7 @@ pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<Known
 
 /// What a file is known by, on any machine and for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum LastingIdentity {
     /// Its build id.
     BuildId(Vec<u8>),
     /// Its content id.
@@ -306,14 +306,14 @@ pub(crate) enum Known {
 }
 
 /// What an ELF file is known by.
-pub(crate) fn known(file: File) -> Option<Known> {
+pub(crate) fn known(file: File) -> Option<LastingIdentity> {
     let other = file.try_clone().ok()?;
     let binary = Binary::of_file(other, &Room::new(MAX_PIECES)).ok()?;
     let id = binary.build_id().and_then(bytes_of_hex);
     // As many bytes as the kernel would tell.
     match id.filter(|id| (1..=20).contains(&id.len())) {
-        Some(id) => Some(Known::BuildId(id)),
-        None => Some(Known::Content(symbols::content_id(&file).ok()?)),
+        Some(id) => Some(LastingIdentity::BuildId(id)),
+        None => Some(LastingIdentity::Content(symbols::content_id(&file).ok()?)),
     }
 }
 

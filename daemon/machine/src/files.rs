@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};
 
-use crate::elf::{self, Known};
+use crate::elf::{self, LastingIdentity};
 use crate::system::memory::of_map;
 use crate::system::procfs::MapsLine;
 
@@ -45,10 +45,10 @@ impl Version {
 /// What the files that were mapped are known by.
 #[derive(Debug, Default)]
 pub struct Files {
-    known: FxHashMap<Inode, (Version, Option<Known>)>,
+    known: FxHashMap<Inode, (Version, Option<LastingIdentity>)>,
     /// The mapping before, if its file was found: a file is mapped in several parts, one after the
     /// other. The outer `None`: it was not found.
-    last: Option<(Pid, Inode, Option<Known>)>,
+    last: Option<(Pid, Inode, Option<LastingIdentity>)>,
 }
 
 /// Files kept; when there are more, all are forgotten.
@@ -80,8 +80,8 @@ impl Files {
         // What was not found through this part may be through the next.
         self.last = known.clone().map(|known| (mmap.pid, inode, known));
         mmap.identity = match known.flatten() {
-            Some(Known::BuildId(id)) => MmapIdentity::BuildId(id),
-            Some(Known::Content(id)) => MmapIdentity::Content(id),
+            Some(LastingIdentity::BuildId(id)) => MmapIdentity::BuildId(id),
+            Some(LastingIdentity::Content(id)) => MmapIdentity::Content(id),
             None => return,
         };
     }
@@ -89,14 +89,14 @@ impl Files {
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
         let ids = self.known.values().filter_map(|(_, id)| id.as_ref());
-        let id = |known: &Known| match known {
-            Known::BuildId(id) => id.capacity(),
-            Known::Content(id) => id.capacity(),
+        let id = |known: &LastingIdentity| match known {
+            LastingIdentity::BuildId(id) => id.capacity(),
+            LastingIdentity::Content(id) => id.capacity(),
         };
         of_map(&self.known) + ids.map(id).sum::<usize>()
     }
 
-    fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Option<Known>> {
+    fn look(&mut self, mmap: &Mmap, inode: Inode, mapped: i64) -> Option<Option<LastingIdentity>> {
         let Mmap {
             pid, address, len, ..
         } = mmap;
@@ -131,7 +131,7 @@ impl Files {
         path: &str,
         inode: Inode,
         is_meant: impl Fn(&Metadata) -> bool,
-    ) -> Option<Option<Known>> {
+    ) -> Option<Option<LastingIdentity>> {
         let good = |metadata: &Metadata| metadata.is_file() && is_meant(metadata);
         let there = fs::metadata(path).ok().filter(good)?;
         if let Some((version, known)) = self.known.get(&inode)

@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{CallerRbp, UnwindRow};
 
 pub use self::state::Symbol;
-use self::state::{FlowState, RBP, RSP, Step};
+use self::state::{FlowState, RBP, RSP, Successor};
 use crate::place::{ImageId, Pc};
 use crate::system::memory::of_map;
 
@@ -100,7 +100,7 @@ pub enum Leads {
 
 /// Whether a return address in a slot is that of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallProof {
     /// The call leads to the instruction, with its return address in this very slot.
     Proven,
     /// It cannot.
@@ -112,10 +112,10 @@ pub enum Verdict {
 impl Leads {
     /// Whether the return address of the call lies in this slot, with these registers at the
     /// instruction.
-    pub fn verdict(&self, slot: u64, gpr: &[u64; 16]) -> Verdict {
+    pub fn verdict(&self, slot: u64, gpr: &[u64; 16]) -> CallProof {
         let ways = match self {
-            Self::Nowhere => return Verdict::Disproved,
-            Self::Perhaps => return Verdict::Possible,
+            Self::Nowhere => return CallProof::Disproved,
+            Self::Perhaps => return CallProof::Possible,
             Self::There(ways) => ways,
         };
         // At the target of the call rsp was the address of the slot.
@@ -128,14 +128,14 @@ impl Leads {
         let mut untold = false;
         for &(rsp, rbp) in ways {
             match at_target(rsp, gpr[RSP]).or(at_target(rbp, gpr[RBP])) {
-                Some(at) if at == slot => return Verdict::Proven,
+                Some(at) if at == slot => return CallProof::Proven,
                 Some(_) => {}
                 None => untold = true,
             }
         }
         match untold {
-            true => Verdict::Possible,
-            false => Verdict::Disproved,
+            true => CallProof::Possible,
+            false => CallProof::Disproved,
         }
     }
 }
@@ -264,24 +264,24 @@ impl<'a, T: Text> Walk<'a, T> {
     }
 
     /// Follows a way by one instruction. Says how it goes on where that is not followed here.
-    fn follow(&mut self, way: Way) -> Option<(Step, FlowState)> {
+    fn follow(&mut self, way: Way) -> Option<(Successor, FlowState)> {
         let Way { at, mut state, .. } = way;
         let Some(instruction) = self.instruction(at) else {
-            return Some((Step::Somewhere, state));
+            return Some((Successor::Somewhere, state));
         };
         let step = state.step(&instruction, &mut self.factory);
         let mut go = |at: u64, state: FlowState, falls: bool, calls: usize| {
             self.open[calls].push(Way { at, state, falls });
         };
         match step {
-            Step::Next => go(instruction.next_ip(), state, true, 0),
-            Step::Called => go(instruction.next_ip(), state, true, 1),
-            Step::Jump(to) => go(to, state, false, 0),
-            Step::Branch(to) => {
+            Successor::Next => go(instruction.next_ip(), state, true, 0),
+            Successor::Called => go(instruction.next_ip(), state, true, 1),
+            Successor::Jump(to) => go(to, state, false, 0),
+            Successor::Branch(to) => {
                 go(to, state.clone(), false, 0);
                 go(instruction.next_ip(), state, true, 0);
             }
-            Step::Leave | Step::Somewhere | Step::Return(_) | Step::End => {
+            Successor::Leave | Successor::Somewhere | Successor::Return(_) | Successor::End => {
                 return Some((step, state));
             }
         }
@@ -352,7 +352,7 @@ fn exit<T: Text>(walk: &mut Walk<'_, T>, way: Way) -> Option<Exit> {
         return enters.then(|| exit_of(&way.state)).flatten();
     }
     match walk.follow(way)? {
-        (Step::Return(_) | Step::Leave, state) => exit_of(&state),
+        (Successor::Return(_) | Successor::Leave, state) => exit_of(&state),
         _ => None,
     }
 }
@@ -383,7 +383,8 @@ pub(crate) fn leads(text: &mut impl Text, target: u64, pc: Option<u64>) -> Leads
                 }
             }
             // A return to a word that is not the caller's is a jump.
-            if let Some((Step::Leave | Step::Somewhere | Step::Return(None), _)) = walk.follow(way)
+            if let Some((Successor::Leave | Successor::Somewhere | Successor::Return(None), _)) =
+                walk.follow(way)
             {
                 perhaps = true;
             }

@@ -17,7 +17,7 @@
 
 use std::hash::Hash;
 
-use addresses::ProcessAddress;
+use addresses::{ProcessAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ const MAX_ATTEMPTS: u8 = 16;
 
 /// A look at a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct PageLook {
     /// The time before the look, and behind it.
     before: u64,
     behind: u64,
@@ -83,22 +83,22 @@ impl GeneratedCodeRooms {
 #[derive(Debug)]
 pub struct GeneratedCode {
     pid: Pid,
-    memory: Memory,
+    memory: OpenMemory,
     pages: FxHashMap<u64, Box<Page>>,
-    exits: FxHashMap<u64, Answer<Vec<Exit>>>,
+    exits: FxHashMap<u64, Conclusion<Vec<Exit>>>,
     /// What the handler goes by, at each PC: this exit, or one and then another.
     rows: FxHashMap<u64, Option<Exit>>,
     /// By target and PC; the PC is 0 where the way out is asked for.
-    leads: FxHashMap<(u64, u64), Answer<Leads>>,
+    leads: FxHashMap<(u64, u64), Conclusion<Leads>>,
     rooms: GeneratedCodeRooms,
 }
 
 /// The process's memory. What is open is bound to the address space that it was opened for.
 #[derive(Debug)]
-enum Memory {
+enum OpenMemory {
     /// So often its program was not found.
     NotOpened(u8),
-    Open(procfs::Memory),
+    Open(procfs::ProcessMemory),
     /// It cannot be had, or is gone.
     Closed,
 }
@@ -119,7 +119,7 @@ struct Page {
 
 /// What follows from lines of code.
 #[derive(Debug)]
-struct Answer<T> {
+struct Conclusion<T> {
     answer: T,
     lines: Vec<Lines>,
 }
@@ -146,7 +146,7 @@ pub(crate) struct Asker<'a> {
 impl Asker<'_> {
     /// When an interrupt met other code in a page than before.
     fn last_change(&self, page: u64) -> u64 {
-        let mapping = self.maps.find(page);
+        let mapping = self.maps.find(ProcessAddress(page));
         mapping.map_or(0, |of| self.images.last_change(of.image, page))
     }
 }
@@ -155,7 +155,7 @@ impl GeneratedCode {
     pub(crate) fn new(pid: Pid, rooms: &GeneratedCodeRooms) -> Self {
         Self {
             pid,
-            memory: Memory::NotOpened(0),
+            memory: OpenMemory::NotOpened(0),
             pages: FxHashMap::default(),
             exits: FxHashMap::default(),
             rows: FxHashMap::default(),
@@ -181,7 +181,7 @@ impl GeneratedCode {
     /// The answer to a question: as it was found before, if the code still says so, or else now.
     fn answer<Q: Eq + Hash, T: Clone>(
         &mut self,
-        answers: fn(&mut Self) -> &mut FxHashMap<Q, Answer<T>>,
+        answers: fn(&mut Self) -> &mut FxHashMap<Q, Conclusion<T>>,
         question: Q,
         asker: &mut Asker<'_>,
         ask: impl FnOnce(&mut MadeText<'_, '_>) -> T,
@@ -199,7 +199,7 @@ impl GeneratedCode {
         let lines = text.lines();
         if let Some(lines) = lines.filter(|_| self.has_room()) {
             let answer = answer.clone();
-            answers(self).insert(question, Answer { answer, lines });
+            answers(self).insert(question, Conclusion { answer, lines });
             self.rooms.answers.take(1);
         }
         answer
@@ -270,10 +270,11 @@ impl GeneratedCode {
     }
 
     /// Gives up what was seen between these addresses: something else is mapped there.
-    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+    pub(crate) fn forget(&mut self, range: ProcessRange) {
         if self.pages.is_empty() {
             return;
         }
+        let (start, end) = (range.start.0, range.end.0);
         let before = self.pages.len();
         self.pages
             .retain(|page, _| page.saturating_add(PAGE) <= start || *page >= end);
@@ -339,7 +340,7 @@ impl GeneratedCode {
     }
 
     /// Takes what was seen of a page.
-    fn take(&mut self, page: u64, seen: Seen) -> Option<()> {
+    fn take(&mut self, page: u64, seen: PageLook) -> Option<()> {
         let bytes = match seen.bytes {
             None => {
                 self.pages.get_mut(&page)?.until = seen.before;
@@ -376,13 +377,13 @@ impl Drop for GeneratedCode {
     fn drop(&mut self) {
         self.forget_answers();
         self.rooms.pages.leave(self.pages.len());
-        if matches!(self.memory, Memory::Open(_)) {
+        if matches!(self.memory, OpenMemory::Open(_)) {
             self.rooms.files.leave(1);
         }
     }
 }
 
-impl Memory {
+impl OpenMemory {
     /// Looks at a page now, of which these bytes were seen before.
     fn look(
         &mut self,
@@ -391,7 +392,7 @@ impl Memory {
         pid: Pid,
         stack: Option<u64>,
         rooms: &GeneratedCodeRooms,
-    ) -> Option<Seen> {
+    ) -> Option<PageLook> {
         if let Self::NotOpened(attempts) = *self {
             if rooms.files.is_full() {
                 return None;
@@ -411,7 +412,7 @@ impl Memory {
         };
         let mut bytes = [0; PAGE_BYTES];
         let before = sampler::clock_now();
-        memory.read(page, &mut bytes).then(|| Seen {
+        memory.read(page, &mut bytes).then(|| PageLook {
             before,
             behind: sampler::clock_now(),
             bytes: (known != Some(&bytes)).then(|| bytes.to_vec()),
@@ -421,7 +422,7 @@ impl Memory {
 
 /// Opens the memory of a process, if it is still the sampled program: each exec draws another place
 /// for the stack.
-fn open(pid: Pid, stack: u64) -> Option<procfs::Memory> {
+fn open(pid: Pid, stack: u64) -> Option<procfs::ProcessMemory> {
     let memory = procfs::memory(pid)?;
     Pagemap::open(pid)?.has_stack(stack).then_some(memory)
 }
@@ -489,7 +490,7 @@ impl<'a, 'b> MadeText<'a, 'b> {
     /// The known bytes of a page from an offset on.
     fn part(&mut self, page: u64, from: usize, bytes: &mut [u8]) -> usize {
         let is_generated_code = |address| {
-            let mapping = self.asker.maps.find(address);
+            let mapping = self.asker.maps.find(ProcessAddress(address));
             mapping.is_some_and(|of| of.is_anon() && of.readable && !of.shared && !of.special)
         };
         if !is_generated_code(page + from as u64) {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
-use crate::generated_code::Seen;
+use crate::generated_code::PageLook;
 use crate::guards::Marks;
 use crate::system::procfs::{self, Credentials, MapsLine, PageState};
 use crate::vmas::Look;
@@ -53,7 +53,7 @@ pub enum Answer {
     /// The handlers of exceptions, and the time before they were looked at.
     Handlers(Option<(SignalHandlers, u64)>),
     /// The page, and the code that lay in it.
-    Code(u64, Option<Seen>),
+    Code(u64, Option<PageLook>),
     /// Pages that may raise exceptions, the time before they were looked for, and that of the next
     /// look.
     Guards(Option<(Marks, u64, u64)>),
@@ -157,8 +157,8 @@ impl Host {
         &mut self,
         pid: Pid,
         page: u64,
-        live: impl FnOnce() -> Option<Seen>,
-    ) -> Option<Seen> {
+        live: impl FnOnce() -> Option<PageLook>,
+    ) -> Option<PageLook> {
         let live = || Answer::Code(page, live());
         match self.ask(pid, Question::Code(page), live) {
             Some(Answer::Code(_, seen)) => seen,

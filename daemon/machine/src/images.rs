@@ -21,11 +21,11 @@ mod shown;
 use std::mem;
 use std::path::PathBuf;
 
-use addresses::ImageAddress;
+use addresses::{ImageAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
-use crate::elf::{self, Contents, Elf, Known, PAGE};
+use crate::elf::{self, Contents, Elf, LastingIdentity, PAGE};
 use crate::flow::{Flows, Text};
 use crate::kernel;
 use crate::rules::Rules;
@@ -257,8 +257,8 @@ impl Images {
         self.mapped
             .entry((line.major, line.minor, line.inode))
             .or_insert_with(|| match elf::known_of_mapped(pid, line) {
-                Some(Known::BuildId(id)) => Identity::BuildId(id),
-                Some(Known::Content(id)) => Identity::Content(id),
+                Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
+                Some(LastingIdentity::Content(id)) => Identity::Content(id),
                 None => inode,
             })
             .clone()
@@ -292,7 +292,7 @@ impl Images {
     }
 
     /// The contents of an image, opened when first wanted, through the process that maps it.
-    pub fn elf(&mut self, id: ImageId, through: Option<(Pid, u64, u64)>) -> Option<&Elf> {
+    pub fn elf(&mut self, id: ImageId, through: Option<(Pid, ProcessRange)>) -> Option<&Elf> {
         let image = self.images.get_mut(id.0 as usize)?;
         if let FileState::Closed { attempts, last } = image.state {
             let pid = through.map(|(pid, ..)| pid);

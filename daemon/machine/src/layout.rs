@@ -4,7 +4,7 @@
 //! The kernel's records tell of what was mapped, not of what was unmapped since. So an address is
 //! told by what was mapped there last.
 
-use addresses::ImageAddress;
+use addresses::{ImageAddress, ProcessAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
@@ -34,26 +34,30 @@ pub struct Layout {
     /// In the order of their addresses.
     mappings: Box<[Mapping]>,
     /// Addresses on stacks.
-    stacks: Box<[u64]>,
+    stacks: Box<[ProcessAddress]>,
 }
 
 /// Addresses on the stacks of a process's threads, beside the first one's.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    seen: Vec<u64>,
+    seen: Vec<ProcessAddress>,
     /// The mapping that the last one was in.
-    last: (u64, u64),
+    last: ProcessRange,
 }
 
 impl Stacks {
     /// Takes note of a sample's stack pointer in a mapping.
-    pub fn note(&mut self, pointer: u64, find: impl FnOnce(u64) -> Option<Mapping>) {
-        if (self.last.0..self.last.1).contains(&pointer) {
+    pub fn note(
+        &mut self,
+        pointer: ProcessAddress,
+        find: impl FnOnce(ProcessAddress) -> Option<Mapping>,
+    ) {
+        if self.last.contains(pointer) {
             return;
         }
         let Some(mapping) = find(pointer) else { return };
-        self.last = (mapping.start, mapping.end);
-        let is_known = |seen: &u64| (mapping.start..mapping.end).contains(seen);
+        self.last = mapping.range;
+        let is_known = |seen: &ProcessAddress| mapping.range.contains(*seen);
         let may_be_new = mapping.is_anon() && mapping.area() == Area::Other;
         if may_be_new && self.seen.len() < MOST_STACKS && !self.seen.iter().any(is_known) {
             self.seen.push(pointer);
@@ -62,7 +66,7 @@ impl Stacks {
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.seen.capacity() * size_of::<u64>()
+        self.seen.capacity() * size_of::<ProcessAddress>()
     }
 }
 
@@ -77,42 +81,40 @@ impl Layout {
     }
 
     /// What lies around an address, if that is known.
-    pub fn region(&self, address: u64, images: &mut Images) -> Option<Region> {
+    pub fn region(&self, address: ProcessAddress, images: &mut Images) -> Option<Region> {
         use profiledb::Mapped;
-        let behind = self.mappings.partition_point(|at| at.start <= address);
+        let behind = self
+            .mappings
+            .partition_point(|at| at.range.start <= address);
         let below = self.mappings.get(..behind)?;
-        let here = below.last().filter(|mapping| address < mapping.end);
+        let here = below.last().filter(|mapping| address < mapping.range.end);
         let Some(mapping) = here else {
             // A stack grows without a record.
             let stack = self.mappings.get(behind)?;
-            let region = stack_above(below.last(), stack);
-            let is_in = stack.area() == Area::Stack && address >= region.start;
-            return is_in.then_some(region);
+            let range = stack_above(below.last(), stack);
+            let is_in = stack.area() == Area::Stack && address >= range.start;
+            return is_in.then(|| region(range, Mapped::Stack));
         };
         let below = below.get(..below.len() - 1)?;
-        let all = |what| Region {
-            start: mapping.start,
-            end: mapping.end,
-            what,
-        };
+        let all = |what| region(mapping.range, what);
         if !mapping.is_anon() {
             return self.image(mapping, images);
         }
         match mapping.area() {
             _ if mapping.executable || mapping.special || mapping.is_guard() => None,
-            Area::Stack => Some(stack_above(below.last(), mapping)),
+            Area::Stack => Some(region(stack_above(below.last(), mapping), Mapped::Stack)),
             Area::Heap => Some(all(Mapped::Heap)),
             Area::Other => {
                 let mut near = below.iter().rev().take(BELOW);
                 let image = near.find(|mapping| !mapping.is_anon());
                 let image = image.and_then(|image| self.image(image, images));
-                if let Some(image) = image.filter(|image| address < image.end) {
+                if let Some(image) = image.filter(|image| address.0 < image.end) {
                     return Some(image);
                 }
-                let guarded = below
-                    .last()
-                    .is_some_and(|guard| guard.end == mapping.start && guard.is_guard());
-                let has = |stack: &u64| (mapping.start..mapping.end).contains(stack);
+                let guarded = below.last().is_some_and(|guard| {
+                    guard.range.end == mapping.range.start && guard.is_guard()
+                });
+                let has = |stack: &ProcessAddress| mapping.range.contains(*stack);
                 match guarded && self.stacks.iter().any(has) {
                     true => Some(all(Mapped::Stack)),
                     false => Some(all(Mapped::Anon)),
@@ -126,12 +128,12 @@ impl Layout {
         if mapping.special {
             return None;
         }
-        let through = Some((self.pid, mapping.start, mapping.end));
+        let through = Some((self.pid, mapping.range));
         let elf = images.elf(mapping.image, through)?;
         // A page of data may be of two segments by its place in the file. Code is of one.
         let of_image = |at: &&Mapping| at.executable && at.image == mapping.image;
         let code = self.mappings.iter().filter(of_image);
-        let code = code.min_by_key(|code| code.start.abs_diff(mapping.start))?;
+        let code = code.min_by_key(|code| code.range.start.0.abs_diff(mapping.range.start.0))?;
         let bias = code.bias(&elf.segments)?;
         let segments = elf.segments.iter();
         let first = segments.clone().map(|segment| segment.address).min()?;
@@ -139,28 +141,34 @@ impl Layout {
             .map(|segment| segment.address.saturating_add(segment.memory_size))
             .max()?;
         let address = first & !(PAGE - 1);
-        let region = Region {
-            start: bias.in_process(ImageAddress(address)).0,
-            end: bias
-                .in_process(ImageAddress(last.checked_next_multiple_of(PAGE)?))
-                .0,
-            what: profiledb::Mapped::Image {
-                image: mapping.image,
-                address,
-            },
+        let end = last.checked_next_multiple_of(PAGE)?;
+        let range = ProcessRange {
+            start: bias.in_process(ImageAddress(address)),
+            end: bias.in_process(ImageAddress(end)),
         };
-        (region.start <= mapping.start && mapping.start < region.end).then_some(region)
+        let image = mapping.image;
+        let what = profiledb::Mapped::Image { image, address };
+        let is_in = range.contains(mapping.range.start);
+        is_in.then(|| region(range, what))
     }
 }
 
 /// The stack that a mapping is the upper end of, as far as it can grow, down to what lies below.
-fn stack_above(below: Option<&Mapping>, mapping: &Mapping) -> Region {
-    let lowest = below.map_or(0, |below| below.end);
-    let grown = mapping.end.saturating_sub(STACK).max(lowest);
+fn stack_above(below: Option<&Mapping>, mapping: &Mapping) -> ProcessRange {
+    let lowest = below.map_or(ProcessAddress(0), |below| below.range.end);
+    let grown = ProcessAddress(mapping.range.end.0.saturating_sub(STACK)).max(lowest);
+    ProcessRange {
+        start: grown.min(mapping.range.start),
+        end: mapping.range.end,
+    }
+}
+
+/// What lies between these addresses, as the database has it.
+fn region(range: ProcessRange, what: profiledb::Mapped<ImageId>) -> Region {
     Region {
-        start: grown.min(mapping.start),
-        end: mapping.end,
-        what: profiledb::Mapped::Stack,
+        start: range.start.0,
+        end: range.end.0,
+        what,
     }
 }
 
@@ -211,8 +219,6 @@ impl Remains {
 mod tests {
     use profiledb::Mapped;
 
-    use addresses::ProcessAddress;
-
     use super::*;
     use crate::mapping::mapping_of_line;
     use crate::system::procfs::{MapsLine, parse_maps};
@@ -227,7 +233,7 @@ mod tests {
 7ffd00200000-7ffd00221000 rw-p 00000000 00:00 0 [stack]
 ";
 
-    fn layout(stacks: &[u64], images: &mut Images) -> Layout {
+    fn layout(stacks: &[ProcessAddress], images: &mut Images) -> Layout {
         let lines: Vec<MapsLine> = parse_maps(MAPS);
         let mapping = |line: &MapsLine| mapping_of_line(None, line, images);
         Layout {
@@ -242,9 +248,9 @@ mod tests {
     #[test]
     fn memory() {
         let mut images = Images::new(Vec::new(), 0, 1 << 20);
-        let layout = layout(&[0x7f00_00ff_0000], &mut images);
+        let layout = layout(&[ProcessAddress(0x7f00_00ff_0000)], &mut images);
         let mut at = |address| {
-            let region = layout.region(address, &mut images)?;
+            let region = layout.region(ProcessAddress(address), &mut images)?;
             Some((region.start, region.end, region.what))
         };
         let heap = (0x55d0_c000_0000, 0x55d0_c002_1000, Mapped::Heap);
@@ -266,7 +272,7 @@ mod tests {
     fn memory_above_a_guard() {
         let mut images = Images::new(Vec::new(), 0, 1 << 20);
         let layout = layout(&[], &mut images);
-        let region = layout.region(0x7f00_0080_1000, &mut images);
+        let region = layout.region(ProcessAddress(0x7f00_0080_1000), &mut images);
         assert_eq!(region.map(|region| region.what), Some(Mapped::Anon));
     }
 
@@ -285,7 +291,7 @@ mod tests {
         static ZERO: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let data = &raw const ZERO as u64;
         let code = mapping_of_line as *const () as u64;
-        let mut of = |address| layout.region(address, &mut images);
+        let mut of = |address| layout.region(ProcessAddress(address), &mut images);
         let (Some(of_data), Some(of_code)) = (of(data), of(code)) else {
             panic!("this program is not told");
         };

@@ -474,11 +474,10 @@ impl Loadmap {
             return false;
         };
         // A heap grows, is given back, and grows again.
-        let end = mmap.address.saturating_add(mmap.len);
-        if is_data(mmap) && process.maps.is_data(mmap.address, end, rights(mmap)) {
+        if is_data(mmap) && process.maps.is_data(mmap.range(), rights(mmap)) {
             if !is_heap(mmap) {
                 let aliases = process.maps.aliases_mut();
-                aliases.remapped(mmap.address, end, mmap.time);
+                aliases.remapped(mmap.range(), mmap.time);
             }
             return false;
         }
@@ -490,8 +489,8 @@ impl Loadmap {
         let live = self.host.is_live().then_some(mmap.pid);
         let path = mmap.path.to_string_lossy();
         let mapping = moved_or_generated(mapping, process, live, images, &path);
-        process.pages.forget(mapping.start, mapping.end);
-        process.generated_code.forget(mapping.start, mapping.end);
+        process.pages.forget(mapping.range);
+        process.generated_code.forget(mapping.range);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
         true
@@ -624,7 +623,9 @@ mod tests {
         assert!(map("[heap]", 0x1000, 0x6000, data));
         assert!(map("//anon", 0x9000, 0xa000, data) && !map("//anon", 0x9000, 0xa000, data));
         let maps = &loadmap.get(pid).expect("a process").maps;
-        assert!(maps.aliases().may_be_unmapped(0x9000, 3));
-        assert!(!maps.aliases().may_be_unmapped(0x8000, 3) && !maps.may_have_aliases());
+        assert!(maps.aliases().may_be_unmapped(ProcessAddress(0x9000), 3));
+        assert!(
+            !maps.aliases().may_be_unmapped(ProcessAddress(0x8000), 3) && !maps.may_have_aliases()
+        );
     }
 }

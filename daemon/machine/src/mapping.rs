@@ -2,7 +2,7 @@
 
 mod source;
 
-use addresses::{Bias, ImageAddress, ProcessAddress};
+use addresses::{Bias, ImageAddress, ProcessAddress, ProcessRange};
 
 use crate::elf::Segment;
 use crate::place::ImageId;
@@ -15,10 +15,10 @@ const PAGE: u64 = 4096;
 /// One mapping of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    /// File offset of `start`.
-    pub(crate) offset: u64,
+    /// Where it lies.
+    pub(crate) range: ProcessRange,
+    /// Where in the file it begins.
+    pub(crate) file_offset: u64,
     /// What is mapped.
     pub image: ImageId,
     pub(crate) executable: bool,
@@ -58,11 +58,10 @@ impl Mapping {
     /// Where the kernel's image lies: the upper half of all addresses, with `text` as its address
     /// zero.
     pub(crate) fn of_kernel(image: ImageId, text: ProcessAddress) -> Self {
-        let start = 1 << 63;
+        let range = ProcessRange::of_words(1 << 63, u64::MAX);
         Self {
-            start,
-            end: u64::MAX,
-            offset: start.wrapping_sub(text.0),
+            range,
+            file_offset: range.start.0.wrapping_sub(text.0),
             image,
             executable: true,
             never_writable: false,
@@ -86,27 +85,24 @@ impl Mapping {
         let covers = |s: &&Segment| {
             let first = s.offset & !(PAGE - 1);
             let end = s.offset.saturating_add(s.file_size);
-            self.offset >= first && self.offset < end
+            self.file_offset >= first && self.file_offset < end
         };
         let segment = segments
             .iter()
             .filter(covers)
             .find(|s| s.executable == self.executable && s.writable == self.writable)
             .or_else(|| segments.iter().find(covers))?;
-        // In the file as in the image, `start` lies so far from where the segment begins.
-        let from_segment = self.offset.wrapping_sub(segment.offset);
+        // In the file as in the image, the mapping begins so far from where the segment does.
+        let from_segment = self.file_offset.wrapping_sub(segment.offset);
         let start = segment.address.wrapping_add(from_segment);
-        Some(Bias::between(
-            ProcessAddress(self.start),
-            ImageAddress(start),
-        ))
+        Some(Bias::between(self.range.start, ImageAddress(start)))
     }
 
     /// This mapping as one of code that was made at run time, of that image.
     pub(crate) fn generated(self, image: ImageId) -> Self {
         Self {
             image,
-            offset: 0,
+            file_offset: 0,
             kind: MappingKind::Anon,
             area: Area::Other,
             never_writable: false,
@@ -114,37 +110,41 @@ impl Mapping {
         }
     }
 
+    /// Where in the file lies what is mapped at an address. It counts on beside the mapping, too.
+    pub(crate) fn file_offset_at(&self, address: ProcessAddress) -> u64 {
+        let from_start = address.0.wrapping_sub(self.range.start.0);
+        self.file_offset.wrapping_add(from_start)
+    }
+
     /// The part that ends there.
-    pub(crate) fn before(self, end: u64) -> Self {
-        Self { end, ..self }
+    pub(crate) fn before(self, end: ProcessAddress) -> Self {
+        let range = ProcessRange { end, ..self.range };
+        Self { range, ..self }
     }
 
     /// The part that begins there.
-    pub(crate) fn behind(self, start: u64) -> Self {
-        let offset = self.offset.wrapping_add(start - self.start);
+    pub(crate) fn behind(self, start: ProcessAddress) -> Self {
         Self {
-            start,
-            offset,
+            range: ProcessRange {
+                start,
+                ..self.range
+            },
+            file_offset: self.file_offset_at(start),
             ..self
         }
     }
 
     /// The part of memory without a file that lies between these addresses.
-    pub(crate) fn part(self, start: u64, end: u64) -> Self {
-        Self {
-            start: self.start.max(start),
-            end: self.end.min(end),
-            ..self
-        }
+    pub(crate) fn part(self, range: ProcessRange) -> Self {
+        let range = self.range.within(range);
+        Self { range, ..self }
     }
 
     /// This mapping as one of a file's pages that were moved to other memory, where `before` lay.
     pub(crate) fn moved(self, before: &Self) -> Self {
         Self {
             image: before.image,
-            offset: before
-                .offset
-                .wrapping_add(self.start.wrapping_sub(before.start)),
+            file_offset: before.file_offset_at(self.range.start),
             kind: MappingKind::File,
             area: Area::Other,
             never_writable: false,
@@ -188,7 +188,7 @@ impl Mapping {
     pub(crate) fn has_same_pages(&self, old: &Self) -> bool {
         old.image == self.image
             && old.kind == self.kind
-            && old.start.wrapping_sub(old.offset) == self.start.wrapping_sub(self.offset)
+            && old.file_offset_at(self.range.start) == self.file_offset
     }
 
     /// Whether this is data without a file, with these rights.
@@ -210,7 +210,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     pub(crate) fn has(&self, address: ProcessAddress) -> bool {
-        (self.mapping.start..self.mapping.end).contains(&address.0)
+        self.mapping.range.contains(address)
     }
 }
 
@@ -220,11 +220,10 @@ pub(crate) mod tests {
 
     const IMAGE: ImageId = ImageId(0);
 
-    pub(crate) fn mapping(start: u64, end: u64, offset: u64, writable: bool) -> Mapping {
+    pub(crate) fn mapping(start: u64, end: u64, file_offset: u64, writable: bool) -> Mapping {
         Mapping {
-            start,
-            end,
-            offset,
+            range: ProcessRange::of_words(start, end),
+            file_offset,
             image: IMAGE,
             executable: false,
             never_writable: !writable,

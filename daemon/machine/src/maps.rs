@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use addresses::{ProcessAddress, ProcessRange};
 use interpreter::BaseWriters;
 
 pub(crate) use self::code::{CodeOfFile, CodeSeen};
@@ -41,7 +42,7 @@ const MAX_RENAMES: usize = 1024;
 /// Mappings by their start, which take their part of the room for all.
 #[derive(Debug)]
 struct Tree {
-    mappings: BTreeMap<u64, Mapping>,
+    mappings: BTreeMap<ProcessAddress, Mapping>,
     room: Room,
     /// Some had no room.
     incomplete: bool,
@@ -74,7 +75,8 @@ impl Drop for Tree {
 }
 
 /// Bytes that a mapping takes: the nodes of a tree are two thirds full on the average.
-pub(crate) const MAPPING_BYTES: usize = (size_of::<Mapping>() + size_of::<u64>()) * 3 / 2;
+pub(crate) const MAPPING_BYTES: usize =
+    (size_of::<Mapping>() + size_of::<ProcessAddress>()) * 3 / 2;
 
 impl Maps {
     /// No mappings yet, and so much room for them and those of others.
@@ -130,9 +132,9 @@ impl Maps {
     }
 
     /// The mapping around an address.
-    pub fn find(&self, address: u64) -> Option<&Mapping> {
+    pub fn find(&self, address: ProcessAddress) -> Option<&Mapping> {
         let (_, mapping) = self.tree.mappings.range(..=address).next_back()?;
-        (address < mapping.end).then_some(mapping)
+        (address < mapping.range.end).then_some(mapping)
     }
 
     /// The mappings of a process that is forked: the kernel has not been asked about it.
@@ -146,7 +148,7 @@ impl Maps {
     /// known of its addresses any more, and `false` is returned.
     pub(crate) fn insert(&mut self, new: Mapping) -> bool {
         // Much memory is mapped, given back and mapped again.
-        if new.start >= new.end || self.tree.mappings.get(&new.start) == Some(&new) {
+        if new.range.is_empty() || self.tree.mappings.get(&new.range.start) == Some(&new) {
             return true;
         }
         self.spot.set(None);
@@ -166,36 +168,37 @@ impl Maps {
         } else {
             // What is not known of may have been writable here.
             new.never_writable &= !tree.incomplete;
-            tree.mappings.insert(new.start, new);
+            tree.mappings.insert(new.range.start, new);
         }
         tree.room.leave(before);
         tree.room.take(tree.mappings.len());
-        tree.mappings.contains_key(&new.start)
+        tree.mappings.contains_key(&new.range.start)
     }
 
     /// Whether nothing but data without a file, and with these rights, is known between these
     /// addresses.
-    pub fn has_only_data(&self, start: u64, end: u64, rights: Rights) -> bool {
-        let before = self.tree.mappings.range(..end).rev().map(|(_, old)| old);
-        let mut overlapped = before.take_while(|old| old.end > start);
+    pub fn has_only_data(&self, range: ProcessRange, rights: Rights) -> bool {
+        let before = self.tree.mappings.range(..range.end).rev();
+        let before = before.map(|(_, old)| old);
+        let mut overlapped = before.take_while(|old| old.range.end > range.start);
         overlapped.all(|old| old.is_data(rights))
     }
 
     /// Whether all that is known between these addresses is one mapping of data without a file, and
     /// with these rights. One more of that kind says nothing new.
-    pub(crate) fn is_data(&self, start: u64, end: u64, rights: Rights) -> bool {
-        let mapping = self.find(start);
-        mapping.is_some_and(|mapping| end <= mapping.end && mapping.is_data(rights))
+    pub(crate) fn is_data(&self, range: ProcessRange, rights: Rights) -> bool {
+        let mapping = self.find(range.start);
+        mapping.is_some_and(|mapping| range.end <= mapping.range.end && mapping.is_data(rights))
     }
 
     /// The addresses around one, which no mapping is known at, up to the next mappings.
-    pub(crate) fn gap(&self, address: u64) -> (u64, u64) {
+    pub(crate) fn gap(&self, address: ProcessAddress) -> ProcessRange {
         let before = self.tree.mappings.range(..=address).next_back();
         let behind = self.tree.mappings.range(address..).next();
-        (
-            before.map_or(0, |(_, mapping)| mapping.end),
-            behind.map_or(u64::MAX, |(start, _)| *start),
-        )
+        ProcessRange {
+            start: before.map_or(ProcessAddress(0), |(_, mapping)| mapping.range.end),
+            end: behind.map_or(ProcessAddress(u64::MAX), |(start, _)| *start),
+        }
     }
 
     /// What may be mapped twice, or not at all.
@@ -231,7 +234,7 @@ impl Maps {
 
     /// Whether somebody else may write at an address although only one thread uses this address
     /// space.
-    pub(crate) fn may_be_exposed(&self, address: u64) -> bool {
+    pub(crate) fn may_be_exposed(&self, address: ProcessAddress) -> bool {
         self.tree.incomplete || self.tree.exposed.contains(address)
     }
 
@@ -243,7 +246,7 @@ impl Maps {
     /// Whether private pages of a file lie there that is no program's: what others write to the
     /// file shows in those that were not written here. (A program's file is not written while it
     /// runs.)
-    pub(crate) fn is_data_file(&self, address: u64) -> bool {
+    pub(crate) fn is_data_file(&self, address: ProcessAddress) -> bool {
         let Some(mapping) = self.find(address).filter(|mapping| mapping.is_file()) else {
             return false;
         };
@@ -280,25 +283,25 @@ impl Maps {
 
 /// Takes away what a new mapping covers; returns the new one with what is known of its pages from
 /// before.
-fn clear(maps: &mut BTreeMap<u64, Mapping>, mut new: Mapping) -> Mapping {
+fn clear(maps: &mut BTreeMap<ProcessAddress, Mapping>, mut new: Mapping) -> Mapping {
     let mut overlapped: Vec<Mapping> = maps
-        .range(..new.end)
+        .range(..new.range.end)
         .rev()
         .map(|(_, m)| *m)
-        .take_while(|m| m.end > new.start)
+        .take_while(|m| m.range.end > new.range.start)
         .collect();
     // (Mappings never overlap one another, so the walk from the right may stop there.)
     for old in overlapped.drain(..) {
-        maps.remove(&old.start);
+        maps.remove(&old.range.start);
         // What was writable before may have been written.
         if new.has_same_pages(&old) && !old.never_writable {
             new.never_writable = false;
         }
-        if old.start < new.start {
-            maps.insert(old.start, old.before(new.start));
+        if old.range.start < new.range.start {
+            maps.insert(old.range.start, old.before(new.range.start));
         }
-        if old.end > new.end {
-            maps.insert(new.end, old.behind(new.end));
+        if old.range.end > new.range.end {
+            maps.insert(new.range.end, old.behind(new.range.end));
         }
     }
     new
@@ -323,13 +326,23 @@ mod tests {
         maps.insert(mapping(0x1000, 0x9000, 0, false));
         maps.insert(mapping(0x3000, 0x5000, 0x10_000, false));
         assert_eq!(maps.len(), 3);
-        assert_eq!(maps.find(0x2fff).map(|m| m.offset), Some(0));
-        assert_eq!(maps.find(0x3000).map(|m| m.offset), Some(0x10_000));
         assert_eq!(
-            maps.find(0x5000).map(|m| (m.start, m.offset)),
+            maps.find(ProcessAddress(0x2fff)).map(|m| m.file_offset),
+            Some(0)
+        );
+        assert_eq!(
+            maps.find(ProcessAddress(0x3000)).map(|m| m.file_offset),
+            Some(0x10_000)
+        );
+        assert_eq!(
+            maps.find(ProcessAddress(0x5000))
+                .map(|m| (m.range.start.0, m.file_offset)),
             Some((0x5000, 0x4000))
         );
-        assert!(maps.find(0x9000).is_none() && maps.find(0xfff).is_none());
+        assert!(
+            maps.find(ProcessAddress(0x9000)).is_none()
+                && maps.find(ProcessAddress(0xfff)).is_none()
+        );
     }
 
     /// What was shared once may be so yet; code that was mapped once is remembered, and whether
@@ -339,8 +352,11 @@ mod tests {
         let mut maps = Maps::new(&Room::new(100));
         maps.insert(shared(0x1000, 0x3000));
         maps.insert(mapping(0x2000, 0x4000, 0, true));
-        assert!(maps.may_be_exposed(0x1000) && maps.may_be_exposed(0x2fff));
-        assert!(!maps.may_be_exposed(0x3000));
+        assert!(
+            maps.may_be_exposed(ProcessAddress(0x1000))
+                && maps.may_be_exposed(ProcessAddress(0x2fff))
+        );
+        assert!(!maps.may_be_exposed(ProcessAddress(0x3000)));
         let code = |start: u64, writable| {
             let mut code = mapping(start, start + 0x1000, 0x5000, writable);
             code.executable = true;
@@ -351,7 +367,7 @@ mod tests {
         let seen = maps.code_seen().cloned().unwrap_or_default();
         assert!(seen.of_files.len() == 1 && !seen.has_other);
         assert_eq!(
-            (seen.of_files[0].start, seen.of_files[0].offset),
+            (seen.of_files[0].range.start.0, seen.of_files[0].file_offset),
             (0x8000, 0x5000)
         );
         maps.bases.set(Some((0, BaseWriters::default())));
@@ -365,10 +381,10 @@ mod tests {
     fn much_is_shared() {
         let mut maps = Maps::new(&Room::new(100));
         for number in 0..=MOST as u64 {
-            assert!(!maps.may_be_exposed(0x1_0000_0000));
+            assert!(!maps.may_be_exposed(ProcessAddress(0x1_0000_0000)));
             maps.insert(shared(number << 12, (number + 1) << 12));
         }
-        assert!(maps.may_be_exposed(0x1_0000_0000));
+        assert!(maps.may_be_exposed(ProcessAddress(0x1_0000_0000)));
     }
 
     /// Without room for more, nothing is known of a new mapping, and not everything of what comes
@@ -382,10 +398,14 @@ mod tests {
         assert!(!room.is_full());
         assert!(one.insert(mapping(0x2000, 0x3000, 0, false)));
         assert!(!other.insert(mapping(0x2000, 0x3000, 0, false)) && other.has_special());
-        assert!(other.find(0x2000).is_none() && !one.has_special());
+        assert!(other.find(ProcessAddress(0x2000)).is_none() && !one.has_special());
         drop(one);
         assert!(other.insert(mapping(0x2000, 0x3000, 0, false)));
-        assert!(other.find(0x2000).is_some_and(|m| !m.never_writable));
+        assert!(
+            other
+                .find(ProcessAddress(0x2000))
+                .is_some_and(|m| !m.never_writable)
+        );
         drop(other);
         assert_eq!(room.taken(), 0);
     }
@@ -399,8 +419,14 @@ mod tests {
         }
         maps.insert(mapping(0x1800, 0x4000, 0x8000, false));
         assert_eq!(maps.len(), 3);
-        assert_eq!(maps.find(0x1000).map(|m| m.end), Some(0x1800));
-        assert_eq!(maps.find(0x4000).map(|m| m.end), Some(0x5000));
+        assert_eq!(
+            maps.find(ProcessAddress(0x1000)).map(|m| m.range.end.0),
+            Some(0x1800)
+        );
+        assert_eq!(
+            maps.find(ProcessAddress(0x4000)).map(|m| m.range.end.0),
+            Some(0x5000)
+        );
     }
 
     /// RELRO (written, then protected) and relocated text do not count as never writable, while
@@ -411,16 +437,28 @@ mod tests {
         maps.insert(mapping(0x1000, 0x9000, 0, false)); // the loader reserves the whole file
         maps.insert(mapping(0x5000, 0x9000, 0x3000, true)); // its data segment
         maps.insert(mapping(0x5000, 0x6000, 0x3000, false)); // RELRO
-        assert!(maps.find(0x1000).is_some_and(|m| m.never_writable));
         assert!(
-            maps.find(0x5000)
+            maps.find(ProcessAddress(0x1000))
+                .is_some_and(|m| m.never_writable)
+        );
+        assert!(
+            maps.find(ProcessAddress(0x5000))
                 .is_some_and(|m| !m.never_writable && !m.writable)
         );
         maps.insert(mapping(0x1000, 0x2000, 0, true)); // text is relocated
         maps.insert(mapping(0x1000, 0x2000, 0, false));
-        assert!(maps.find(0x1000).is_some_and(|m| !m.never_writable));
-        assert!(maps.find(0x2000).is_some_and(|m| m.never_writable));
+        assert!(
+            maps.find(ProcessAddress(0x1000))
+                .is_some_and(|m| !m.never_writable)
+        );
+        assert!(
+            maps.find(ProcessAddress(0x2000))
+                .is_some_and(|m| m.never_writable)
+        );
         maps.insert(mapping(0x5000, 0x6000, 0x7000, false)); // something else is mapped there
-        assert!(maps.find(0x5000).is_some_and(|m| m.never_writable));
+        assert!(
+            maps.find(ProcessAddress(0x5000))
+                .is_some_and(|m| m.never_writable)
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::unwind::UnwindInfo;
 #[derive(Debug)]
 pub struct Rules {
     /// By image.
-    known: Vec<Option<Box<Known>>>,
+    known: Vec<Option<Box<ImageRules>>>,
     /// Bytes that they may take.
     room: usize,
     /// Counts seconds or so.
@@ -22,7 +22,7 @@ pub struct Rules {
 }
 
 #[derive(Debug)]
-struct Known {
+struct ImageRules {
     /// `None`: they could not be kept, or not be had.
     info: Option<UnwindInfo>,
     /// When they were used last, or given up.
@@ -72,7 +72,7 @@ impl Rules {
             if index >= self.known.len() {
                 self.known.resize_with(index + 1, || None);
             }
-            self.known[index] = Some(Box::new(Known { info, at: now }));
+            self.known[index] = Some(Box::new(ImageRules { info, at: now }));
         }
         let known = self.known.get_mut(index)?.as_mut()?;
         let info = known.info.as_mut()?;

@@ -48,13 +48,13 @@ pub struct UnwindInfo {
     section: Vec<u8>,
     bases: BaseAddresses,
     /// Sorted by their start.
-    functions: Vec<Function>,
+    functions: Vec<FunctionRules>,
     rules: FxHashMap<u64, Rule>,
 }
 
 /// A function with rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Function {
+struct FunctionRules {
     /// Distance of its start from the section.
     start: i32,
     /// Bytes of it.
@@ -64,7 +64,7 @@ struct Function {
 }
 
 /// Large programs have hundreds of thousands.
-const _: () = assert!(size_of::<Function>() == 12);
+const _: () = assert!(size_of::<FunctionRules>() == 12);
 
 /// Rules kept per image; emptied when full.
 const MAX_RULES: usize = 8192;
@@ -274,7 +274,7 @@ fn distance(from: u64, to: u64) -> Option<i32> {
 }
 
 /// The functions that have rules in a section at this address.
-fn index(section: &[u8], bases: &BaseAddresses, address: u64) -> Vec<Function> {
+fn index(section: &[u8], bases: &BaseAddresses, address: u64) -> Vec<FunctionRules> {
     let eh_frame = EhFrame::new(section, LittleEndian);
     let mut functions = Vec::new();
     let mut entries = eh_frame.entries(bases);
@@ -289,7 +289,7 @@ fn index(section: &[u8], bases: &BaseAddresses, address: u64) -> Vec<Function> {
         let start = distance(address, fde.initial_address());
         let (length, offset) = (u32::try_from(fde.len()), u32::try_from(fde.offset()));
         if let (Some(start), Ok(length), Ok(offset)) = (start, length, offset) {
-            functions.push(Function {
+            functions.push(FunctionRules {
                 start,
                 length,
                 offset,

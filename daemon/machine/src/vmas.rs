@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use addresses::{ProcessAddress, ProcessRange};
 use sampler::{Pid, Vma};
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +39,10 @@ pub enum Region {
 }
 
 impl Region {
-    fn range(&self) -> (u64, u64) {
+    fn range(&self) -> ProcessRange {
         match self {
-            Region::Mapped(vma) => (vma.start, vma.end),
-            Region::Free { start, end } => (*start, *end),
+            Region::Mapped(vma) => vma.range(),
+            Region::Free { start, end } => ProcessRange::of_words(*start, *end),
         }
     }
 }
@@ -64,7 +65,7 @@ pub(crate) struct Vmas {
     /// any more.
     strangers: u8,
     /// By their first addresses. They do not overlap.
-    known: BTreeMap<u64, Look>,
+    known: BTreeMap<ProcessAddress, Look>,
     /// When all of the mappings may be read again, where they cannot be had one by one.
     next_reading: u64,
     rooms: LookRooms,
@@ -144,37 +145,37 @@ impl Vmas {
     /// is the stack pointer of a sample of the process whose stack could be read.
     pub(crate) fn at(
         &mut self,
-        address: u64,
+        address: ProcessAddress,
         time: u64,
         stack: Option<u64>,
         host: &mut Host,
     ) -> Option<Region> {
         let before = self.known.range(..=address).next_back();
         if let Some((_, (region, looked))) = before
-            && address < region.range().1
+            && address < region.range().end
             && *looked >= time
         {
             return Some(*region);
         }
         let pid = self.pid;
-        let (region, looked) = host.region(pid, address, || self.look(address, stack))?;
+        let (region, looked) = host.region(pid, address.0, || self.look(address.0, stack))?;
         self.keep(region, looked);
         Some(region)
     }
 
     /// What lay around an address when it was looked at last, whenever that was.
-    pub(crate) fn last(&self, address: u64) -> Option<Region> {
+    pub(crate) fn last(&self, address: ProcessAddress) -> Option<Region> {
         let (_, (region, _)) = self.known.range(..=address).next_back()?;
-        (address < region.range().1).then_some(*region)
+        (address < region.range().end).then_some(*region)
     }
 
     fn keep(&mut self, region: Region, looked: u64) {
-        let (start, end) = region.range();
-        let overlapped: Vec<u64> = self
+        let ProcessRange { start, end } = region.range();
+        let overlapped: Vec<ProcessAddress> = self
             .known
             .range(..end)
             .rev()
-            .take_while(|(_, (old, _))| old.range().1 > start)
+            .take_while(|(_, (old, _))| old.range().end > start)
             .map(|(old, _)| *old)
             .collect();
         for old in overlapped {
@@ -236,9 +237,9 @@ impl Vmas {
             return true;
         };
         self.again = now;
-        let starts: Vec<u64> = self.known.keys().copied().take(MAX_AGAIN).collect();
+        let starts: Vec<ProcessAddress> = self.known.keys().copied().take(MAX_AGAIN).collect();
         for start in starts {
-            let Some((region, looked)) = self.look_in(&file, start) else {
+            let Some((region, looked)) = self.look_in(&file, start.0) else {
                 break;
             };
             self.keep(region, looked);
@@ -278,7 +279,7 @@ impl Vmas {
 
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.known.len() * (size_of::<Look>() + size_of::<u64>()) * 3 / 2
+        self.known.len() * (size_of::<Look>() + size_of::<ProcessAddress>()) * 3 / 2
     }
 }
 
@@ -442,17 +443,23 @@ mod tests {
         let stack = Some(&raw const local as u64);
         let code = own_regions as *const () as u64;
         let mut host = Host::Live;
-        let found = vmas.at(code, 1, stack, &mut host);
+        let found = vmas.at(ProcessAddress(code), 1, stack, &mut host);
         assert!(matches!(found, Some(Region::Mapped(vma)) if vma.executable && !vma.writable));
-        let found = vmas.at(&raw const local as u64, 1, stack, &mut host);
+        let found = vmas.at(ProcessAddress(&raw const local as u64), 1, stack, &mut host);
         assert!(matches!(found, Some(Region::Mapped(vma)) if vma.writable));
-        let found = vmas.at(8, 1, stack, &mut host);
+        let found = vmas.at(ProcessAddress(8), 1, stack, &mut host);
         assert!(matches!(found, Some(Region::Free { start: 0, end }) if end > 8));
         // What was found before is good for earlier samples; nobody is asked.
         let mut nobody = Host::Replayed(rustc_hash::FxHashMap::default());
-        assert!(vmas.at(16, 1, stack, &mut nobody).is_some());
-        assert!(vmas.at(16, u64::MAX, stack, &mut nobody).is_none());
-        assert!(matches!(vmas.last(16), Some(Region::Free { .. })) && vmas.last(!0).is_none());
+        assert!(vmas.at(ProcessAddress(16), 1, stack, &mut nobody).is_some());
+        assert!(
+            vmas.at(ProcessAddress(16), u64::MAX, stack, &mut nobody)
+                .is_none()
+        );
+        assert!(
+            matches!(vmas.last(ProcessAddress(16)), Some(Region::Free { .. }))
+                && vmas.last(ProcessAddress(!0)).is_none()
+        );
         assert!(vmas.bytes() > 0);
     }
 
@@ -460,12 +467,18 @@ mod tests {
     #[test]
     fn other_program() {
         let (mut vmas, _, _) = own();
-        assert_eq!(vmas.at(8, 1, Some(0x1000), &mut Host::Live), None);
+        assert_eq!(
+            vmas.at(ProcessAddress(8), 1, Some(0x1000), &mut Host::Live),
+            None
+        );
         let (mut vmas, _, local) = own();
-        assert_eq!(vmas.at(8, 1, None, &mut Host::Live), None);
+        assert_eq!(vmas.at(ProcessAddress(8), 1, None, &mut Host::Live), None);
         // That was no proof that it is another one.
         let stack = Some(&raw const local as u64);
-        assert!(vmas.at(8, 1, stack, &mut Host::Live).is_some());
+        assert!(
+            vmas.at(ProcessAddress(8), 1, stack, &mut Host::Live)
+                .is_some()
+        );
     }
 
     /// A file ends within its mapping, or before it.

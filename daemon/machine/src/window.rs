@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use addresses::ProcessAddress;
 use interpreter::{Access, CodeMemory, Memory, Pieces, Verdict};
 
-use crate::access::Evidence;
+use crate::access::MappedBy;
 use crate::address_space::AddressSpace;
 
 /// What was read at the interrupt: code, and what it loads. It is looked at when it is first
@@ -100,9 +100,9 @@ impl SampleMemory<'_, '_> {
     /// Whether others may write some of these bytes, and nobody has looked a second time.
     fn is_seen_once(&self, captured: &Captured<'_>, address: u64, len: usize) -> bool {
         let last = address.saturating_add((len as u64).saturating_sub(1));
+        let is_exposed = |address| self.space.may_be_exposed(ProcessAddress(address));
         !captured.capture.second_look
-            && (self.space.may_be_exposed(address)
-                || last / 4096 != address / 4096 && self.space.may_be_exposed(last))
+            && (is_exposed(address) || last / 4096 != address / 4096 && is_exposed(last))
     }
 
     /// The copy of the stack, which was made behind all pieces. What others may write of it was
@@ -165,23 +165,23 @@ impl Memory for SampleMemory<'_, '_> {
     }
 
     fn code_memory(&mut self, address: u64) -> CodeMemory {
-        self.space.code_memory(address)
+        self.space.code_memory(ProcessAddress(address))
     }
 }
 
 impl SampleMemory<'_, '_> {
     /// How it is known that a page was mapped at the interrupt.
-    pub fn evidence(&self, page: u64) -> Option<Evidence> {
+    pub fn evidence(&self, page: u64) -> Option<MappedBy> {
         let meets = |start: u64, len: usize| {
             let end = start.saturating_add(len as u64);
             len > 0 && start <= page | 0xfff && end > page
         };
         if meets(self.stack_start, self.stack.len()) {
-            return Some(Evidence::Stack);
+            return Some(MappedBy::Stack);
         }
         let pieces = self.captured?.pieces();
         let mut all = (0..).map_while(|number| pieces.piece(number));
         all.any(|(start, bytes)| meets(start, bytes.len()))
-            .then_some(Evidence::Read)
+            .then_some(MappedBy::Read)
     }
 }

@@ -29,7 +29,7 @@ use machine::system::memory::{of_map, of_vec};
 /// Cycle samples per PC and per basic block.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    functions: FxHashMap<(ImageId, ImageAddress), Option<Function>>,
+    functions: FxHashMap<(ImageId, ImageAddress), Option<FunctionBlocks>>,
     /// Blocks of all functions, those of images that were forgotten among them.
     blocks: Vec<Block>,
     pcs: FxHashMap<Pc, Here>,
@@ -44,7 +44,7 @@ struct Here {
 }
 
 #[derive(Debug, Default)]
-struct Function {
+struct FunctionBlocks {
     /// Where its blocks start, in order.
     starts: Vec<u64>,
     /// Index of the first of them.
@@ -88,7 +88,7 @@ impl Blocks {
         let blocks = &mut self.blocks;
         let function = self.functions.entry((image, start));
         let function =
-            function.or_insert_with(|| Function::decode(images, image, start, end, blocks));
+            function.or_insert_with(|| FunctionBlocks::decode(images, image, start, end, blocks));
         function.as_ref()?.block(address.0)
     }
 
@@ -124,7 +124,7 @@ impl Here {
     }
 }
 
-impl Function {
+impl FunctionBlocks {
     /// Its blocks come behind those of `all`.
     fn decode(
         images: &mut Images,
@@ -207,7 +207,7 @@ mod tests {
             instructions: 7,
             samples: 0,
         }];
-        let function = Function::of_bytes(&bytes, 0x100, &mut blocks);
+        let function = FunctionBlocks::of_bytes(&bytes, 0x100, &mut blocks);
         assert_eq!(function.starts, [0x100, 0x103, 0x106]);
         let instructions: Vec<_> = blocks.iter().map(|block| block.instructions).collect();
         assert_eq!(instructions, [7, 2, 2, 3]);
@@ -220,8 +220,12 @@ mod tests {
     fn nonsense() {
         let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
         let mut blocks = Vec::new();
-        let function = Function::of_bytes(&bytes, u64::MAX - 5000, &mut blocks);
+        let function = FunctionBlocks::of_bytes(&bytes, u64::MAX - 5000, &mut blocks);
         assert!(function.block(u64::MAX - 4000).is_some());
-        assert!(Function::of_bytes(&[], 0, &mut blocks).starts.is_empty());
+        assert!(
+            FunctionBlocks::of_bytes(&[], 0, &mut blocks)
+                .starts
+                .is_empty()
+        );
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Registers, Stop, Tid};
 
-use self::block::{Exit, Step};
+use self::block::{BlockInstruction, Exit};
 use crate::lot::Lot;
 use machine::loadmap::ProcessId;
 
@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub(crate) tid: Tid,
     pub(crate) process: ProcessId,
     /// From the entry on.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BlockInstruction>,
     /// The code of all of them.
     pub(crate) code: Vec<u8>,
     /// Where the thread may come out, in the order in which they are tried.
@@ -51,7 +51,7 @@ pub(crate) struct Request {
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct BounceResult {
     pub(crate) request: Request,
     /// What was tried in vain.
     pub(crate) missed: Vec<Miss>,
@@ -73,7 +73,7 @@ pub(crate) struct Brought {
 #[derive(Debug)]
 pub struct Bounce {
     requests: SyncSender<Request>,
-    answers: Receiver<Answer>,
+    answers: Receiver<BounceResult>,
     /// Whether the handler reads memory at entries.
     reads_memory: bool,
     /// Whether it brings vector registers.
@@ -85,7 +85,7 @@ pub struct Bounce {
     /// The same of both ends, with vector registers.
     with_vectors: VecDeque<(Stop, RawSample)>,
     /// Pairs whose entries have yet to come.
-    waiting: VecDeque<Answer>,
+    waiting: VecDeque<BounceResult>,
 }
 
 impl Bounce {
@@ -137,7 +137,7 @@ impl Bounce {
     }
 
     /// The next answer, with what the handler brought, if that has come or is waited for no more.
-    pub(crate) fn next(&mut self, is_last: bool) -> Option<(Answer, Brought)> {
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<(BounceResult, Brought)> {
         while let Ok(answer) = self.answers.try_recv() {
             self.waiting.push_back(answer);
         }

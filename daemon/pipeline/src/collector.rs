@@ -42,8 +42,8 @@ use machine::kernel::Kernel;
 use machine::loadmap::{Loadmap, Process};
 use machine::mapping::{is_data, rights};
 use machine::stack::Walker;
-use machine::system::memory::Memory;
-use machine::system::page_check::Evidence;
+use machine::system::memory::CollectorMemory;
+use machine::system::page_check::PageEvidence;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
@@ -408,10 +408,9 @@ impl Collector {
     pub fn precede(&mut self, record: &Record) -> bool {
         match record {
             Record::Mmap(mmap) => {
-                let end = mmap.address.saturating_add(mmap.len);
-                let rights = rights(mmap);
+                let (range, rights) = (mmap.range(), rights(mmap));
                 let has_only_data =
-                    |process: &mut Process| process.maps.has_only_data(mmap.address, end, rights);
+                    |process: &mut Process| process.maps.has_only_data(range, rights);
                 let changes =
                     !is_data(mmap) || !self.loadmap.get(mmap.pid).is_some_and(has_only_data);
                 changes && self.waiting.has(mmap.pid)
@@ -461,7 +460,7 @@ impl Collector {
     }
 
     /// Takes a record, in order of time. None waits.
-    pub fn record(&mut self, mut record: Record, evidence: Option<Evidence>) {
+    pub fn record(&mut self, mut record: Record, evidence: Option<PageEvidence>) {
         if let Record::Mmap(mmap) = &mut record
             && self.loadmap.host.is_live()
         {
@@ -523,7 +522,7 @@ impl Collector {
         record
     }
 
-    fn take(&mut self, record: Record, evidence: Option<Evidence>) {
+    fn take(&mut self, record: Record, evidence: Option<PageEvidence>) {
         match record {
             Record::Sample(_) | Record::Packed(_) => {
                 self.arrive(record, evidence.map(Box::new));
@@ -576,7 +575,7 @@ impl Collector {
             && let Some(process) = self.loadmap.get(mmap.pid)
             && process
                 .maps
-                .find(mmap.address)
+                .find(mmap.range().start)
                 .is_none_or(|mapping| mapping.special)
         {
             updates.look_for_devices(mmap.pid, || has_devices(mmap.pid, &process.maps));
@@ -584,9 +583,9 @@ impl Collector {
     }
 
     /// What its parts hold beside the tables.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> CollectorMemory {
         let (images, pages) = self.images.bytes();
-        Memory {
+        CollectorMemory {
             programs: images + self.files.bytes() + self.loadmap.bytes(),
             code: pages + self.cache.bytes() + self.traces.bytes() + self.blocks.bytes(),
             rows: self.updates.as_ref().map_or(0, HandlerUpdates::bytes) + self.walker.bytes(),

@@ -57,7 +57,7 @@ pub(crate) struct Target {
 
 /// What was seen of a target in a while.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTarget {
     pub(crate) target: Target,
     pub(crate) burst: Result<(Burst, Option<Kept>), Miss>,
     /// Of a burst that is to tell vector registers: of each call what was in them, if they were
@@ -76,11 +76,11 @@ type Targets = Arc<Mutex<Vec<Target>>>;
 pub struct Entries {
     wanted: Wanted,
     targets: Targets,
-    seen: Receiver<Seen>,
+    seen: Receiver<SeenTarget>,
     /// What the handler brought from entries whose bursts have yet to come.
     stops: VecDeque<AtEntry>,
     /// Bursts that wait for it.
-    waiting: VecDeque<(Instant, Seen)>,
+    waiting: VecDeque<(Instant, SeenTarget)>,
     /// Entries of wanted functions in the images that were looked at.
     functions: FxHashMap<ImageId, Vec<ImageAddress>>,
     /// Functions that cannot be watched.
@@ -199,14 +199,14 @@ impl Entries {
     }
 
     /// What was seen since; of vector registers when the handler has had the time to bring them.
-    pub(crate) fn next(&mut self, is_last: bool) -> Option<Seen> {
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<SeenTarget> {
         while let Ok(seen) = self.seen.try_recv() {
             match seen.vectors {
                 None => return Some(seen),
                 Some(_) => self.waiting.push_back((Instant::now(), seen)),
             }
         }
-        let is_ready = |(came, _): &(Instant, Seen)| is_last || came.elapsed() > PATIENCE;
+        let is_ready = |(came, _): &(Instant, SeenTarget)| is_last || came.elapsed() > PATIENCE;
         let (_, mut seen) = self.waiting.pop_front_if(|of| is_ready(of))?;
         if let (Ok((burst, _)), Some(vectors)) = (&seen.burst, &mut seen.vectors) {
             *vectors = brought(&mut self.stops, seen.target.entry.tid, burst);

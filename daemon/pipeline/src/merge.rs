@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use sampler::{Batch, Record};
 
 use machine::system::memory::of_queue;
-use machine::system::page_check::{Evidence, PageCheck};
+use machine::system::page_check::{PageCheck, PageEvidence};
 
 /// Records for which a queue keeps its room when it is empty. It grows where a collector was kept
 /// waiting.
@@ -32,7 +32,7 @@ struct Cpu {
 }
 
 /// A record, and what was looked up for it: seldom anything.
-pub type Merged = (Record, Option<Box<Evidence>>);
+pub type Merged = (Record, Option<Box<PageEvidence>>);
 
 fn time((record, _): &Merged) -> u64 {
     record.time()

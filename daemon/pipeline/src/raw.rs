@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error::Error;
 use machine::host::Answer;
-use machine::system::page_check::Evidence;
+use machine::system::page_check::PageEvidence;
 
 const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
 /// The version before, which has less: it is read as well.
@@ -82,7 +82,7 @@ pub struct Header {
 
 impl Entry {
     /// A record, with all that is known of it.
-    pub(crate) fn of(record: Record, evidence: Option<Evidence>) -> Self {
+    pub(crate) fn of(record: Record, evidence: Option<PageEvidence>) -> Self {
         let capture = match &record {
             Record::Sample(sample) => sample.capture.as_ref(),
             _ => None,
@@ -108,7 +108,7 @@ pub fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Entry {
     /// A record, and what the page check found for it.
-    Record(Record, Option<Evidence>),
+    Record(Record, Option<PageEvidence>),
     /// What the machine said when it was asked about a process.
     Answer(Pid, Answer),
     /// A process that ran already was read at this time.
@@ -119,7 +119,7 @@ pub enum Entry {
     End,
     /// A sample with what its record has no room for: which exceptions the program had handlers
     /// for.
-    Handled(Record, Option<Evidence>, SignalHandlers),
+    Handled(Record, Option<PageEvidence>, SignalHandlers),
 }
 
 /// Writes a recording.

@@ -54,7 +54,7 @@ pub(crate) struct Request {
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct StepsResult {
     pub(crate) request: Request,
     /// It was put off, since the thread was to have its rest.
     pub(crate) is_put_off: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Answer {
 pub struct Steps {
     /// `None` when nothing more is asked.
     requests: Option<SyncSender<Request>>,
-    answers: Receiver<Answer>,
+    answers: Receiver<StepsResult>,
     /// Drawn of the samples of this round.
     lot: Lot<Request>,
     /// What still waits is not looked at.
@@ -126,12 +126,12 @@ impl Steps {
     }
 
     /// The next answer, if one has come.
-    pub(crate) fn next(&mut self) -> Option<Answer> {
+    pub(crate) fn next(&mut self) -> Option<StepsResult> {
         self.answers.try_recv().ok()
     }
 
     /// Asks no more, and waits until no thread stands any more; what has yet to be looked at.
-    pub(crate) fn end(&mut self) -> Vec<Answer> {
+    pub(crate) fn end(&mut self) -> Vec<StepsResult> {
         self.requests = None;
         self.is_over.store(true, Ordering::Relaxed);
         let end = Instant::now() + PATIENCE;
@@ -188,7 +188,7 @@ impl Stepping {
         pause: Duration,
         is_over: &AtomicBool,
         asked: &Receiver<Request>,
-        answers: &SyncSender<Answer>,
+        answers: &SyncSender<StepsResult>,
     ) {
         let mut rested: HashMap<Tid, Instant> = HashMap::new();
         while let Ok(request) = asked.recv() {
@@ -212,7 +212,7 @@ impl Stepping {
             let now = Instant::now();
             rested.retain(|_, until| *until > now);
             rested.insert(request.tid, now + REST);
-            let answer = Answer {
+            let answer = StepsResult {
                 request,
                 is_put_off: rest.is_some(),
                 visit,

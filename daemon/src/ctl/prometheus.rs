@@ -6,15 +6,20 @@ use crate::serve::Status;
 
 /// A figure of the status: its name, whether it only grows, what it is in base units, if that is
 /// known, and what it says.
-struct Metric(&'static str, Kind, fn(&Status) -> Option<f64>, &'static str);
+struct Metric(
+    &'static str,
+    MetricKind,
+    fn(&Status) -> Option<f64>,
+    &'static str,
+);
 
 /// What Prometheus may do with it.
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
 }
 
-use Kind::{Counter, Gauge};
+use MetricKind::{Counter, Gauge};
 
 /// A number that may not be known.
 trait Figure {
@@ -250,7 +255,7 @@ const METRICS: [Metric; 31] = [
 /// The figures of this status that are known.
 pub(super) fn text(status: &Status) -> String {
     let mut text = String::new();
-    let mut metric = |name: &str, kind: &Kind, help: &str, value: f64| {
+    let mut metric = |name: &str, kind: &MetricKind, help: &str, value: f64| {
         let kind = match kind {
             Counter => "counter",
             Gauge => "gauge",

@@ -92,7 +92,7 @@ impl Epochs {
         }
         self.lock = None;
         if let Some(refusal) = place::kernels_own(path) {
-            bail!(Refusal(refusal));
+            bail!(LastingRefusal(refusal));
         }
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
@@ -108,7 +108,7 @@ impl Epochs {
             fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
         let own = nix::unistd::geteuid().as_raw();
         if let Some(refusal) = place::refusal(path, &metadata, &[own]) {
-            bail!(Refusal(refusal));
+            bail!(LastingRefusal(refusal));
         }
         let lock = path.join(LOCK);
         let file = OpenOptions::new()
@@ -120,7 +120,7 @@ impl Epochs {
             .with_context(|| format!("cannot open {}", lock.display()))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => self.lock = Some(lock),
-            Err((_, nix::errno::Errno::EWOULDBLOCK)) => bail!(Refusal(format!(
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => bail!(LastingRefusal(format!(
                 "{}: another service writes there: end that one, or give this one a directory of \
                  its own (`directory` under [database])",
                 path.display()
@@ -245,10 +245,10 @@ impl Epochs {
 /// What time does not mend.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Refusal(String);
+struct LastingRefusal(String);
 
 fn is_refusal(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refusal>().is_some()
+    error.downcast_ref::<LastingRefusal>().is_some()
 }
 
 fn say(recovered: &Recovered) {

@@ -47,7 +47,7 @@ fn words(cause: Cause) -> Option<&'static str> {
 
 /// What has been counted since sampling began, up to a moment.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedSoFar {
     pub(super) at: Instant,
     /// Samples that were taken, whatever became of them, and values that were recorded.
     pub(super) samples: u64,
@@ -57,7 +57,7 @@ pub(super) struct Counted {
     pub(super) lost: Lost,
 }
 
-impl Counted {
+impl CountedSoFar {
     /// What was lost by a cause, and of how much: samples, and values.
     fn losses(&self, cause: Cause) -> [(u64, u64); 2] {
         let lost = |units: &[Unit]| -> u64 {
@@ -75,7 +75,7 @@ impl Counted {
     }
 
     /// The share that a cause took since an earlier moment.
-    fn share_since(&self, before: &Counted, cause: Cause) -> f64 {
+    fn share_since(&self, before: &CountedSoFar, cause: Cause) -> f64 {
         let pairs = self.losses(cause).into_iter().zip(before.losses(cause));
         let shares = pairs.map(|((lost, of), (lost_before, of_before))| {
             let of = of.saturating_sub(of_before);
@@ -93,7 +93,7 @@ impl Counted {
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// The looks of that time, the oldest from its beginning.
-    looks: VecDeque<Counted>,
+    looks: VecDeque<CountedSoFar>,
     shares: [f64; Cause::ALL.len()],
     large: [bool; Cause::ALL.len()],
 }
@@ -105,7 +105,7 @@ impl Losses {
     }
 
     /// Takes a look. What was lost before the first one is the start's.
-    pub(super) fn look(&mut self, now: Counted) {
+    pub(super) fn look(&mut self, now: CountedSoFar) {
         while let Some(second) = self.looks.get(1)
             && now.at.saturating_duration_since(second.at) >= SPREAD
         {
@@ -159,13 +159,13 @@ mod tests {
 
     /// Looks every five seconds, with a thousand samples between them, of which so many are lost.
     struct Machine {
-        now: Counted,
+        now: CountedSoFar,
         losses: Losses,
     }
 
     impl Machine {
         fn new() -> Self {
-            let now = Counted {
+            let now = CountedSoFar {
                 at: Instant::now(),
                 samples: 0,
                 values: 0,

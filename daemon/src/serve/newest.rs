@@ -56,7 +56,7 @@ pub(super) struct Newest {
 }
 
 /// What a worker gets.
-pub(super) enum Answer {
+pub(super) enum NewestRows {
     /// The rows, in a database in memory.
     Rows(Box<Writer>),
     /// There is nothing to be had at present.
@@ -108,7 +108,7 @@ impl Asking {
         whose: Whose,
         most: u64,
         waited: &mut Duration,
-    ) -> Result<Answer, Error> {
+    ) -> Result<NewestRows, Error> {
         let begun = Instant::now();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, answer) = sync_channel(1);
@@ -119,15 +119,18 @@ impl Asking {
         match self.questions.try_send(question) {
             Ok(()) => {}
             // One that nobody waits for any more is still in the way.
-            Err(TrySendError::Full(_)) => return Ok(Answer::Late),
-            Err(TrySendError::Disconnected(_)) => return Ok(Answer::Nothing),
+            Err(TrySendError::Full(_)) => return Ok(NewestRows::Late),
+            Err(TrySendError::Disconnected(_)) => return Ok(NewestRows::Nothing),
         }
         let answer = answer.recv_timeout(PATIENCE);
         *waited = begun.elapsed();
         match answer {
-            Ok(newest) => newest.write(&whose, most).map(Box::new).map(Answer::Rows),
-            Err(RecvTimeoutError::Timeout) => Ok(Answer::Late),
-            Err(RecvTimeoutError::Disconnected) => Ok(Answer::Nothing),
+            Ok(newest) => newest
+                .write(&whose, most)
+                .map(Box::new)
+                .map(NewestRows::Rows),
+            Err(RecvTimeoutError::Timeout) => Ok(NewestRows::Late),
+            Err(RecvTimeoutError::Disconnected) => Ok(NewestRows::Nothing),
         }
     }
 }

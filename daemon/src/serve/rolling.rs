@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::{Directory, Error};
 
 use crate::output::chain;
@@ -124,9 +124,9 @@ fn work(directory: Directory, shared: &Shared) {
         let cost = cpu_time().saturating_sub(begun.1);
         shared.lock().trouble = step.as_ref().err().map(|error| chain(error));
         rest = match step {
-            Ok(Step::Idle) => IDLE,
-            Ok(Step::Worked) => cost.div_f64(share).saturating_sub(begun.0.elapsed()),
-            Ok(Step::Finished(what)) => {
+            Ok(RollUpStep::Idle) => IDLE,
+            Ok(RollUpStep::Worked) => cost.div_f64(share).saturating_sub(begun.0.elapsed()),
+            Ok(RollUpStep::Finished(what)) => {
                 tracing::info!("{what}");
                 cost.div_f64(share)
             }

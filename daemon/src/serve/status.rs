@@ -195,13 +195,13 @@ fn of_overhead(parts: &Parts<'_>) -> form::Overhead {
     }
 }
 
-fn of_memory(parts: &Parts<'_>) -> form::Memory {
+fn of_memory(parts: &Parts<'_>) -> form::HeldMemory {
     let session = parts.session;
     let memory = session.map(|session| session.collector.memory());
     let waiting = session
         .zip(parts.sampling)
         .map(|(session, sampling)| session.waiting_bytes(sampling.running.sent_bytes()));
-    form::Memory {
+    form::HeldMemory {
         tables_bytes: session.map(|session| session.collector.tables.bytes()),
         saving_bytes: session.map(|session| session.store.saving_bytes()),
         waiting_bytes: waiting,

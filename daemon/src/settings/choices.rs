@@ -15,7 +15,7 @@ use crate::session::{RING_PAGES, batch_bytes};
 use crate::settings::affordable::{Affordable, MANY, Work};
 use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
-use crate::settings::sysctl::{Places, Raised};
+use crate::settings::sysctl::{LimitFiles, Raised};
 use machine::kernel::{self, Kernel};
 use machine::system::procfs;
 use pipeline::bounce::Bounce;
@@ -426,7 +426,7 @@ pub(crate) const LOOSE_TIMERS: &str = "before Linux 6.7 a timer may be moved to 
 /// Puts back what an earlier run has left raised, and raises the kernel's limits if that is
 /// allowed.
 pub(crate) fn limits(wanted: &Recording, choices: &Choices) -> Result<Option<Raised>> {
-    let places = Places::default();
+    let places = LimitFiles::default();
     match places.mend() {
         Ok(true) => eprintln!("vcpid: limits that an earlier run had raised were put back"),
         Ok(false) => {}

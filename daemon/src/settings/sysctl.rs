@@ -23,12 +23,12 @@ const MAX_PERCENT: &str = "perf_cpu_time_max_percent";
 
 /// Where the limits and the note about them are.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct LimitFiles {
     limits: PathBuf,
     note: PathBuf,
 }
 
-impl Default for Places {
+impl Default for LimitFiles {
     fn default() -> Self {
         Self {
             limits: "/proc/sys/kernel".into(),
@@ -70,7 +70,7 @@ impl Owner {
 /// Raised limits, which are put back when this is dropped, unless others need them.
 #[derive(Debug)]
 pub(crate) struct Raised {
-    places: Places,
+    places: LimitFiles,
     owner: Owner,
     now: (u64, u64),
 }
@@ -85,7 +85,7 @@ impl fmt::Display for Raised {
     }
 }
 
-impl Places {
+impl LimitFiles {
     /// Raises the limits so that samples at `rate` per second and CPU are not throttled, and keeps
     /// them so for as long as any process needs that. `None`: they do not stand in the way.
     ///
@@ -249,9 +249,9 @@ mod tests {
     use super::*;
 
     /// Limits in a folder of their own.
-    fn places(rate: u64, percent: u64) -> (tempfile::TempDir, Places) {
+    fn places(rate: u64, percent: u64) -> (tempfile::TempDir, LimitFiles) {
         let folder = tempfile::tempdir().expect("a folder");
-        let places = Places {
+        let places = LimitFiles {
             limits: folder.path().to_owned(),
             note: folder.path().join("run/note"),
         };
@@ -260,7 +260,7 @@ mod tests {
         (folder, places)
     }
 
-    fn values(places: &Places) -> (u64, u64) {
+    fn values(places: &LimitFiles) -> (u64, u64) {
         let read = |name| places.read(name).expect("a number");
         (read(MAX_RATE), read(MAX_PERCENT))
     }

@@ -9,7 +9,7 @@
 //! when the two would meet, the event is dropped and counted. To take what is in the buffer, the
 //! data sets are copied as they stand.
 
-use super::Function;
+use super::AggregateFunction;
 
 /// Words of a chain element: hash; place of the data set and next element, 32 bits each.
 const ELEMENT: usize = 2;
@@ -65,7 +65,13 @@ impl Buffer {
 
     /// Applies the function of aggregation `id` to the value, for this key. False, and counted,
     /// if the key is new and there is no room for it.
-    pub fn update(&mut self, id: u32, function: &Function, key: &[u64], value: i64) -> bool {
+    pub fn update(
+        &mut self,
+        id: u32,
+        function: &AggregateFunction,
+        key: &[u64],
+        value: i64,
+    ) -> bool {
         let length = 1 + key.len() + function.words();
         let Ok(short) = u32::try_from(length) else {
             return self.drop_event();
@@ -124,7 +130,7 @@ impl Buffer {
         hash: u64,
         header: u64,
         key: &[u64],
-        function: &Function,
+        function: &AggregateFunction,
         length: usize,
     ) -> Option<usize> {
         let element = self.elements.checked_sub(ELEMENT)?;
@@ -210,7 +216,7 @@ mod tests {
         ];
         for round in 0..3 {
             for (id, key) in keys {
-                assert!(buffer.update(id, &Function::Sum, key, round + i64::from(id)));
+                assert!(buffer.update(id, &AggregateFunction::Sum, key, round + i64::from(id)));
             }
         }
         let mut snapshot = Snapshot::default();
@@ -229,11 +235,14 @@ mod tests {
         for words in [0, 1, 2, 3, 8, 64, 1000] {
             let mut buffer = Buffer::new(words);
             let kept = (0..1000)
-                .filter(|&key| buffer.update(0, &Function::Count, &[key], 0))
+                .filter(|&key| buffer.update(0, &AggregateFunction::Count, &[key], 0))
                 .count();
             assert_eq!(buffer.drops(), 1000 - kept as u64);
             assert!(kept * (3 + ELEMENT) <= words.max(2), "{kept} in {words}");
-            assert_eq!(buffer.update(0, &Function::Count, &[0], 0), kept > 0);
+            assert_eq!(
+                buffer.update(0, &AggregateFunction::Count, &[0], 0),
+                kept > 0
+            );
             let mut snapshot = Snapshot::default();
             buffer.copy_to(&mut snapshot);
             assert_eq!(snapshot.data_sets().count(), kept);
@@ -247,8 +256,8 @@ mod tests {
     #[test]
     fn large_data() {
         let mut buffer = Buffer::new(150);
-        assert!(buffer.update(0, &Function::Quantize, &[], 1));
-        assert!(!buffer.update(1, &Function::Quantize, &[], 1));
+        assert!(buffer.update(0, &AggregateFunction::Quantize, &[], 1));
+        assert!(!buffer.update(1, &AggregateFunction::Quantize, &[], 1));
         assert_eq!(buffer.drops(), 1);
     }
 }

@@ -17,7 +17,7 @@ use super::buckets::{Linear, LogLinear, power};
 /// Sums wrap around at 64 bits, the sum of squares at 128: that is what keeps them the same in
 /// any order and any grouping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Function {
+pub enum AggregateFunction {
     /// How many values there were.
     Count,
     /// The sum of all values.
@@ -38,7 +38,7 @@ pub enum Function {
     Llquantize(LogLinear),
 }
 
-impl Function {
+impl AggregateFunction {
     /// How many words are kept.
     pub fn words(&self) -> usize {
         match self {
@@ -66,7 +66,7 @@ impl Function {
         }
     }
 
-    /// Adds one value. Data shorter than [`Function::words`] keeps what it has room for.
+    /// Adds one value. Data shorter than [`AggregateFunction::words`] keeps what it has room for.
     pub fn apply(&self, data: &mut [u64], value: i64) {
         let bucket = match self {
             Self::Count => 0,
@@ -169,7 +169,7 @@ fn fold(data: &mut [u64], choose: impl Fn(i64, i64) -> i64, value: i64) {
 mod tests {
     use super::*;
 
-    fn of(function: Function, values: &[i64]) -> Vec<u64> {
+    fn of(function: AggregateFunction, values: &[i64]) -> Vec<u64> {
         let mut data = vec![0; function.words()];
         function.clear(&mut data);
         for &value in values {
@@ -178,7 +178,7 @@ mod tests {
         data
     }
 
-    fn number(function: Function, values: &[i64]) -> Option<i128> {
+    fn number(function: AggregateFunction, values: &[i64]) -> Option<i128> {
         function.number(&of(function, values))
     }
 
@@ -186,42 +186,49 @@ mod tests {
     #[test]
     fn small_set() {
         let set = [2, -1, 2, 5, 4, 3, -6, 4, 2];
-        assert_eq!(number(Function::Count, &set), Some(9));
-        assert_eq!(number(Function::Sum, &set), Some(15));
-        assert_eq!(number(Function::Avg, &set), Some(1));
-        assert_eq!(number(Function::Min, &set), Some(-6));
-        assert_eq!(number(Function::Max, &set), Some(5));
-        assert_eq!(of(Function::Avg, &set), [9, 15]);
-        assert_eq!(of(Function::Stddev, &set), [9, 15, 0, 115]);
+        assert_eq!(number(AggregateFunction::Count, &set), Some(9));
+        assert_eq!(number(AggregateFunction::Sum, &set), Some(15));
+        assert_eq!(number(AggregateFunction::Avg, &set), Some(1));
+        assert_eq!(number(AggregateFunction::Min, &set), Some(-6));
+        assert_eq!(number(AggregateFunction::Max, &set), Some(5));
+        assert_eq!(of(AggregateFunction::Avg, &set), [9, 15]);
+        assert_eq!(of(AggregateFunction::Stddev, &set), [9, 15, 0, 115]);
         // sqrt(115/9 - (15/9)^2), with whole-number division: sqrt(12 - 1).
-        assert_eq!(number(Function::Stddev, &set), Some(3));
-        assert_eq!(number(Function::Quantize, &set), Some(9));
-        assert_eq!(number(Function::Avg, &[]), None);
-        assert_eq!(number(Function::Stddev, &[]), None);
+        assert_eq!(number(AggregateFunction::Stddev, &set), Some(3));
+        assert_eq!(number(AggregateFunction::Quantize, &set), Some(9));
+        assert_eq!(number(AggregateFunction::Avg, &[]), None);
+        assert_eq!(number(AggregateFunction::Stddev, &[]), None);
     }
 
     /// Extremes fill 128 bits of squares and wrap the sums around, without a panic.
     #[test]
     fn extremes() {
-        assert_eq!(of(Function::Stddev, &[i64::MIN]), [1, 1 << 63, 1 << 62, 0]);
         assert_eq!(
-            number(Function::Stddev, &[i64::MIN, i64::MIN]),
+            of(AggregateFunction::Stddev, &[i64::MIN]),
+            [1, 1 << 63, 1 << 62, 0]
+        );
+        assert_eq!(
+            number(AggregateFunction::Stddev, &[i64::MIN, i64::MIN]),
             Some(1 << 63)
         );
         assert_eq!(
-            number(Function::Sum, &[i64::MAX, 1]),
+            number(AggregateFunction::Sum, &[i64::MAX, 1]),
             Some(i128::from(i64::MIN))
         );
-        assert_eq!(number(Function::Stddev, &[i64::MIN; 4]), Some(0));
+        assert_eq!(number(AggregateFunction::Stddev, &[i64::MIN; 4]), Some(0));
         assert_eq!(
-            number(Function::Min, &[i64::MAX]),
+            number(AggregateFunction::Min, &[i64::MAX]),
             Some(i128::from(i64::MAX))
         );
         assert_eq!(
-            number(Function::Max, &[i64::MIN]),
+            number(AggregateFunction::Max, &[i64::MIN]),
             Some(i128::from(i64::MIN))
         );
-        for function in [Function::Stddev, Function::Avg, Function::Quantize] {
+        for function in [
+            AggregateFunction::Stddev,
+            AggregateFunction::Avg,
+            AggregateFunction::Quantize,
+        ] {
             function.apply(&mut [], 1);
             function.merge(&mut [0], &[]);
             function.number(&[]);

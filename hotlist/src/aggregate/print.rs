@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Function, Table};
+use super::{AggregateFunction, Table};
 
 /// Columns of the bars.
 const BAR: usize = 40;
@@ -47,7 +47,7 @@ impl Table {
 }
 
 /// A row per bucket, from the one before the first that has a count to the one after the last.
-fn chart(out: &mut impl Write, function: &Function, data: &[u64]) -> fmt::Result {
+fn chart(out: &mut impl Write, function: &AggregateFunction, data: &[u64]) -> fmt::Result {
     writeln!(
         out,
         "{:>16}  ------------- Distribution ------------- {:<9}",
@@ -75,10 +75,12 @@ fn chart(out: &mut impl Write, function: &Function, data: &[u64]) -> fmt::Result
     Ok(())
 }
 
-fn label(function: &Function, bucket: usize, buckets: usize) -> String {
+fn label(function: &AggregateFunction, bucket: usize, buckets: usize) -> String {
     let (bound, ends) = match function {
-        Function::Lquantize(linear) => (linear.bound(bucket).to_string(), true),
-        Function::Llquantize(log_linear) => (log_linear.bound(bucket.max(1)).to_string(), true),
+        AggregateFunction::Lquantize(linear) => (linear.bound(bucket).to_string(), true),
+        AggregateFunction::Llquantize(log_linear) => {
+            (log_linear.bound(bucket.max(1)).to_string(), true)
+        }
         _ => (super::buckets::power::value(bucket).to_string(), false),
     };
     match bucket {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Function, Snapshot};
+use super::{AggregateFunction, Snapshot};
 use crate::Error;
 
 /// What the id of an aggregation stands for.
@@ -15,7 +15,7 @@ pub struct Aggregation {
     /// How many expressions make its key.
     pub key_words: usize,
     /// The function that the table computes.
-    pub function: Function,
+    pub function: AggregateFunction,
 }
 
 /// Aggregation id and the words of the key.

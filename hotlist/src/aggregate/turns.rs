@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Buffer, Function, Snapshot};
+use super::{AggregateFunction, Buffer, Snapshot};
 
 #[derive(Debug)]
 struct Turns {
@@ -42,7 +42,13 @@ pub fn pair(words: usize) -> (Writer, Reader) {
 impl Writer {
     /// As [`Buffer::update`]. Waits for no reader: only for the moment in which a turn ends while
     /// this update had begun in the turn before.
-    pub fn update(&mut self, id: u32, function: &Function, key: &[u64], value: i64) -> bool {
+    pub fn update(
+        &mut self,
+        id: u32,
+        function: &AggregateFunction,
+        key: &[u64],
+        value: i64,
+    ) -> bool {
         loop {
             let turn = self.0.turn.load(Ordering::Acquire);
             let mut buffer = self.0.lock(turn);
@@ -77,7 +83,7 @@ mod tests {
         let (mut writer, mut reader) = pair(1 << 10);
         let writing = std::thread::spawn(move || {
             (0..EVENTS)
-                .filter(|event| !writer.update(7, &Function::Count, &[event % 10], 0))
+                .filter(|event| !writer.update(7, &AggregateFunction::Count, &[event % 10], 0))
                 .count()
         });
         let (mut taken, mut drops) = (0, 0);

@@ -14,7 +14,7 @@ use iced_x86::{Instruction, OpKind, Register};
 
 use crate::decode::{Decoded, Handler};
 use crate::extended::convert::{DOUBLE, SINGLE, exact_double, from_integer, widen};
-use crate::extended::{Extended, INEXACT, INVALID, Mode};
+use crate::extended::{ArithmeticMode, Extended, INEXACT, INVALID};
 use crate::machine::{Flow, Machine};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
@@ -253,6 +253,6 @@ fn push(m: &mut Machine<'_>, source: Source, reports: bool) -> Result<(), StopRe
 }
 
 /// The modes, if known.
-fn mode(m: &Machine<'_>) -> Option<Mode> {
-    m.registers.x87.control.and_then(Mode::of)
+fn mode(m: &Machine<'_>) -> Option<ArithmeticMode> {
+    m.registers.x87.control.and_then(ArithmeticMode::of)
 }

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    BIAS, Class, DENORMAL, Extended, INVALID, Mode, Raising, Rounding, ZERO_DIVIDE, round,
-    shifted_down,
+    ArithmeticMode, BIAS, Class, DENORMAL, Extended, INVALID, Raising, Rounding, ZERO_DIVIDE,
+    round, shifted_down,
 };
 
 /// What an operation on these comes to whatever it computes: invalid with an unsupported number or
@@ -49,7 +49,7 @@ fn denormals(operands: &[Extended]) -> u16 {
     if some { DENORMAL } else { 0 }
 }
 
-pub(crate) fn add(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn add(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     if let Some(result) = special(a, b) {
         return result;
     }
@@ -71,7 +71,7 @@ pub(crate) fn add(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
 }
 
 /// The sum of finite numbers, at most one of them zero.
-fn sum(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+fn sum(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     // With room for a carry above, and 63 bits below.
     let wide = |x: Extended| {
         let (exponent, significand) = x.normalized();
@@ -105,7 +105,7 @@ fn sum(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
 }
 
 /// `a - b`.
-pub(crate) fn subtract(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn subtract(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     match b.is_nan() {
         // The NaN of the operands keeps its sign.
         true => add(a, b, mode),
@@ -113,7 +113,7 @@ pub(crate) fn subtract(a: Extended, b: Extended, mode: Mode) -> Raising<Extended
     }
 }
 
-pub(crate) fn multiply(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn multiply(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     if let Some(result) = special(a, b) {
         return result;
     }
@@ -136,7 +136,7 @@ pub(crate) fn multiply(a: Extended, b: Extended, mode: Mode) -> Raising<Extended
 }
 
 /// `a / b`.
-pub(crate) fn divide(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn divide(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     if let Some(result) = special(a, b) {
         return result;
     }
@@ -161,7 +161,7 @@ pub(crate) fn divide(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> 
     }
 }
 
-pub(crate) fn root(a: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn root(a: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     match a.class() {
         Class::Unsupported => invalid(),
         Class::SignalingNan => Raising::new(a.quieted(), INVALID),
@@ -226,7 +226,7 @@ pub(crate) fn remainder(
     a: Extended,
     b: Extended,
     to_nearest: bool,
-    mode: Mode,
+    mode: ArithmeticMode,
 ) -> Option<Raising<Remainder>> {
     let of = |result: Raising<Extended>| Raising {
         value: Remainder {

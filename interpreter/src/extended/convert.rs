@@ -1,8 +1,8 @@
 //! Between numbers of 80 bits and those of 32 and 64, integers, and decimal digits.
 
 use super::{
-    BIAS, Class, DENORMAL, Extended, Format, INEXACT, INTEGER_BIT, INVALID, MAX_EXPONENT, Mode,
-    Raising, Rounding, cut, round_to, shifted_down,
+    ArithmeticMode, BIAS, Class, DENORMAL, Extended, Format, INEXACT, INTEGER_BIT, INVALID,
+    MAX_EXPONENT, Raising, Rounding, cut, round_to, shifted_down,
 };
 
 /// A binary format of 32 or 64 bits.
@@ -70,7 +70,7 @@ pub(crate) fn widen(bits: u64, format: Narrow) -> (Extended, u16) {
 }
 
 /// A number rounded to a narrower format.
-pub(crate) fn narrow(value: Extended, format: Narrow, mode: Mode) -> Raising<u64> {
+pub(crate) fn narrow(value: Extended, format: Narrow, mode: ArithmeticMode) -> Raising<u64> {
     let sign = format.sign(value.negative);
     let infinity = format.max_exponent() << format.fraction;
     match value.class() {
@@ -111,7 +111,7 @@ pub(crate) fn narrow(value: Extended, format: Narrow, mode: Mode) -> Raising<u64
 
 /// The bits of the double that is exactly this number, if there is one.
 pub(crate) fn exact_double(value: Extended) -> Option<u64> {
-    let mode = Mode {
+    let mode = ArithmeticMode {
         rounding: Rounding::Zero,
         precision: 64,
         masks_underflow: true,

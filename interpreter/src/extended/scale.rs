@@ -2,12 +2,12 @@
 
 use super::convert::{from_integer, to_integer};
 use super::{
-    BIAS, Class, DENORMAL, Extended, INTEGER_BIT, INVALID, Mode, Raising, Rounding, ZERO_DIVIDE,
-    arith, round,
+    ArithmeticMode, BIAS, Class, DENORMAL, Extended, INTEGER_BIT, INVALID, Raising, Rounding,
+    ZERO_DIVIDE, arith, round,
 };
 
 /// `a` times two to the power of `b`, which is cut to an integer.
-pub(crate) fn scale(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+pub(crate) fn scale(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     use Class::{Infinity, Unsupported, Zero};
     let mode = mode.in_full();
     let (of_a, of_b) = (a.class(), b.class());

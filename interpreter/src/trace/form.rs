@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use iced_x86::{ConditionCode, Register};
 
-use super::kind::{ALIGNED, Kind};
+use super::kind::{ALIGNED, PreparedKind};
 
 use crate::decode::Decoded;
-use crate::operand::{OperandKind, Part};
+use crate::operand::{AddressPart, OperandKind};
 use crate::word::Width;
 use parameters::ValueKinds;
 
@@ -45,7 +45,7 @@ pub(super) struct Op {
     pub(super) mark: u32,
     /// Where the op is that its branch led to last.
     pub(super) link: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: PreparedKind,
     pub(super) len: u8,
     /// The width of the operation.
     pub(super) width: Width,
@@ -103,43 +103,46 @@ impl Op {
             Register::GS => Base::Gs,
             _ => Base::Zero,
         };
-        let tells_vectors = decoded.prepared >= Kind::VectorRM
-            && decoded.prepared <= Kind::VectorZero
+        let tells_vectors = decoded.prepared >= PreparedKind::VectorRM
+            && decoded.prepared <= PreparedKind::VectorZero
             && capture.meets(ValueKinds::VECTOR.with(ValueKinds::REDUNDANT));
         let compares = decoded.compared > 0 && capture.meets(ValueKinds::COMPARE);
         let asks = compares || tells_vectors || decoded.fences();
         let kind = if asks {
-            Kind::General
+            PreparedKind::General
         } else {
             decoded.prepared
         };
         let width = match kind {
-            Kind::Push | Kind::Pop => Width::B64,
+            PreparedKind::Push | PreparedKind::Pop => Width::B64,
             _ => first.width.unwrap_or(Width::B64),
         };
         let from = match kind {
-            Kind::MovzxRX | Kind::MovzxRM | Kind::MovsxRX | Kind::MovsxRM => {
-                second.width.unwrap_or(width)
-            }
-            Kind::Shl | Kind::Shr | Kind::Sar => Width::B8,
+            PreparedKind::MovzxRX
+            | PreparedKind::MovzxRM
+            | PreparedKind::MovsxRX
+            | PreparedKind::MovsxRM => second.width.unwrap_or(width),
+            PreparedKind::Shl | PreparedKind::Shr | PreparedKind::Sar => Width::B8,
             _ => width,
         };
         let immediate = match kind {
-            Kind::Jcc | Kind::Jmp | Kind::Call => operands.immediate.wrapping_add(bias),
+            PreparedKind::Jcc | PreparedKind::Jmp | PreparedKind::Call => {
+                operands.immediate.wrapping_add(bias)
+            }
             _ => operands.immediate & from.mask(),
         };
-        let number = |part: Part| match part {
-            Part::Register(number) => number & 15,
+        let number = |part: AddressPart| match part {
+            AddressPart::Register(number) => number & 15,
             _ => NONE,
         };
-        let of_image = if operands.address.base == Part::Rip {
+        let of_image = if operands.address.base == AddressPart::Rip {
             bias
         } else {
             0
         };
         // The only operand of a push is what is read.
         let (a, source) = match kind {
-            Kind::Push => (0, first),
+            PreparedKind::Push => (0, first),
             _ => (first.number & 15, second),
         };
         Self {
@@ -157,7 +160,9 @@ impl Op {
             a,
             b: match source.kind {
                 OperandKind::Register => source.number & 15,
-                _ if kind == Kind::VectorRR || kind == Kind::VectorMR => source.number & 15,
+                _ if kind == PreparedKind::VectorRR || kind == PreparedKind::VectorMR => {
+                    source.number & 15
+                }
                 _ => NONE,
             },
             base: number(operands.address.base),
@@ -170,7 +175,7 @@ impl Op {
             tells_written: kind.writes_register()
                 && !decoded.constant
                 && capture.meets(ValueKinds::DEST),
-            has_address: decoded.accesses_memory || kind == Kind::Lea,
+            has_address: decoded.accesses_memory || kind == PreparedKind::Lea,
             segment: base,
             aligned: ALIGNED.contains(&decoded.instruction().mnemonic()),
             loads: kind.loads(),

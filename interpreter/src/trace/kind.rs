@@ -9,7 +9,7 @@ use crate::word::Width;
 /// memory (M), in a register or an immediate (X).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PreparedKind {
     /// Its handler is to be called.
     General,
     Nop,
@@ -77,13 +77,13 @@ pub(crate) enum Kind {
 
 /// Where the operands of an instruction of two are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Places {
+enum OperandPlaces {
     RX,
     RM,
     MX,
 }
 
-impl Kind {
+impl PreparedKind {
     /// How an instruction is prepared that its handler interprets.
     pub(crate) fn of(instruction: &Instruction, operands: &Operands) -> Self {
         use Mnemonic as M;
@@ -99,16 +99,16 @@ impl Kind {
             return Self::General;
         }
         let places = match kinds {
-            [K::Register, K::Register | K::Immediate, K::Other] => Some(Places::RX),
-            [K::Register, K::Memory, K::Other] => Some(Places::RM),
-            [K::Memory, K::Register | K::Immediate, K::Other] => Some(Places::MX),
+            [K::Register, K::Register | K::Immediate, K::Other] => Some(OperandPlaces::RX),
+            [K::Register, K::Memory, K::Other] => Some(OperandPlaces::RM),
+            [K::Memory, K::Register | K::Immediate, K::Other] => Some(OperandPlaces::MX),
             _ => None,
         };
         let has_widths = |count: u32| (0..count).all(|i| operands.get(i).width.is_some());
         let of_two = |rx: Self, rm: Self, mx: Self| match places.filter(|_| has_widths(2)) {
-            Some(Places::RX) => rx,
-            Some(Places::RM) => rm,
-            Some(Places::MX) => mx,
+            Some(OperandPlaces::RX) => rx,
+            Some(OperandPlaces::RM) => rm,
+            Some(OperandPlaces::MX) => mx,
             None => Self::General,
         };
         let is_register = kinds == [K::Register, K::Other, K::Other] && has_widths(1);
@@ -221,7 +221,7 @@ impl Kind {
 
     /// Whether the memory operand is read.
     pub(super) fn loads(self) -> bool {
-        use Kind as K;
+        use PreparedKind as K;
         matches!(
             self,
             K::MovRM
@@ -252,7 +252,7 @@ impl Kind {
 
     /// Whether the first operand is written, and is a register.
     pub(super) fn writes_register(self) -> bool {
-        use Kind as K;
+        use PreparedKind as K;
         matches!(
             self,
             K::MovRX

@@ -1,9 +1,9 @@
 //! A window along prepared instructions.
 
 use super::form::{BY_HANDLERS, Op};
-use super::kind::Kind;
+use super::kind::PreparedKind;
 use super::store::Traces;
-use super::work::{Places, width};
+use super::work::{OperandPlaces, width};
 use crate::code::{Code, Fetched};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
@@ -47,7 +47,9 @@ impl Window {
             }
             let found = traces.find(machine.registers.rip, likely);
             let done = match found {
-                Some((index, op)) if op.kind != Kind::General && traces.holds(index, op, code) => {
+                Some((index, op))
+                    if op.kind != PreparedKind::General && traces.holds(index, op, code) =>
+                {
                     let most = self.max_instructions - instructions;
                     let row = machine.follow(traces, code, index, most);
                     instructions += row.instructions;
@@ -61,7 +63,9 @@ impl Window {
                 }
                 _ => {
                     let place = match found {
-                        Some((index, op)) if op.kind == Kind::General => OpPlace::Kept(index),
+                        Some((index, op)) if op.kind == PreparedKind::General => {
+                            OpPlace::Kept(index)
+                        }
                         Some((index, _)) => OpPlace::Stale(index),
                         None => OpPlace::None,
                     };
@@ -83,7 +87,7 @@ impl Window {
 }
 
 /// How far a row of prepared instructions was followed.
-struct Row {
+struct Followed {
     /// Instructions that were interpreted to their end.
     instructions: u32,
     /// Where the op of the last instruction is.
@@ -142,12 +146,21 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     /// Runs the instructions of the row from an index on: to one that is its handler's, that no op
     /// is known behind, or that ends the window; at most so many.
     #[inline(always)]
-    fn follow<C: Code>(&mut self, traces: &Traces, code: &mut C, index: usize, most: u32) -> Row {
+    fn follow<C: Code>(
+        &mut self,
+        traces: &Traces,
+        code: &mut C,
+        index: usize,
+        most: u32,
+    ) -> Followed {
         let ops = traces.row();
         let (mut at, mut last, mut instructions) = (index, index, 0);
         let (mut strayed, mut done) = (false, Ok(()));
         while let Some(op) = ops.get(at) {
-            if instructions == most || op.kind == Kind::General || !traces.holds(at, op, code) {
+            if instructions == most
+                || op.kind == PreparedKind::General
+                || !traces.holds(at, op, code)
+            {
                 self.registers.rip = op.pc;
                 break;
             }
@@ -166,7 +179,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                     at += 1;
                     continue;
                 }
-                None if op.kind == Kind::Jcc => {
+                None if op.kind == PreparedKind::Jcc => {
                     self.registers.rip = op.next();
                     break;
                 }
@@ -180,7 +193,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 break;
             }
         }
-        Row {
+        Followed {
             instructions,
             last,
             strayed,
@@ -203,7 +216,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
         {
             return Err(StopReason::PageWritten);
         }
-        if op.kind < Kind::Jcc {
+        if op.kind < PreparedKind::Jcc {
             match op.width {
                 Width::B64 => self.run_plain::<8>(op)?,
                 Width::B32 => self.run_plain::<4>(op)?,
@@ -211,7 +224,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             }
             return Ok(None);
         }
-        if op.kind == Kind::Jcc {
+        if op.kind == PreparedKind::Jcc {
             return self.branch(op);
         }
         let flow = self.transfer(op)?;
@@ -253,8 +266,9 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     /// Instructions that the next one follows.
     #[inline(always)]
     fn compute<const W: usize>(&mut self, op: &Op, loaded: Word) -> Result<(), StopReason> {
-        use Kind as K;
-        let [rx, rm, mx] = [Places::RX, Places::RM, Places::MX].map(|places| (places, loaded));
+        use PreparedKind as K;
+        let [rx, rm, mx] = [OperandPlaces::RX, OperandPlaces::RM, OperandPlaces::MX]
+            .map(|places| (places, loaded));
         let add = |flags: &mut Flags, width, a, b| flags.add(width, a, b, Some(false));
         let sub = |flags: &mut Flags, width, a, b| flags.sub(width, a, b, Some(false));
         match op.kind {
@@ -369,14 +383,14 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     #[inline(never)]
     fn transfer(&mut self, op: &Op) -> Result<Flow, StopReason> {
         let flow = match op.kind {
-            Kind::Jmp => return Ok(Flow::Jump(op.immediate)),
-            Kind::Ret => {
+            PreparedKind::Jmp => return Ok(Flow::Jump(op.immediate)),
+            PreparedKind::Ret => {
                 let to = self.pop(Width::B64)?.all();
                 to.map_or(Ok(()), check_canonical)?;
                 self.tell_returned(op);
                 return Ok(Flow::Return(to));
             }
-            Kind::Call => {
+            PreparedKind::Call => {
                 self.push(Width::B64, Word::known(op.next()))?;
                 return Ok(Flow::Call {
                     target: Some(op.immediate),
@@ -385,7 +399,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
             }
             _ => {
                 let target = match op.kind {
-                    Kind::JmpM | Kind::CallM => {
+                    PreparedKind::JmpM | PreparedKind::CallM => {
                         self.address = self.sum(op);
                         self.load(self.address, Width::B64)?.all()
                     }
@@ -393,7 +407,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
                 };
                 target.map_or(Ok(()), check_canonical)?;
                 match op.kind {
-                    Kind::CallM | Kind::CallR => {
+                    PreparedKind::CallM | PreparedKind::CallR => {
                         self.push(Width::B64, Word::known(op.next()))?;
                         Flow::Call {
                             target,

@@ -1,7 +1,7 @@
 //! Where prepared instructions are kept.
 
 use super::form::Op;
-use super::kind::Kind;
+use super::kind::PreparedKind;
 use crate::code::{CODE_BYTES, Code};
 use parameters::ValueKinds;
 
@@ -137,10 +137,14 @@ impl Traces {
             let found = self.find_elsewhere(pc);
             found.filter(|(index, op)| self.holds(*index, op, code))
         };
-        let jumps =
-            |op: &Op| matches!(op.kind, Kind::General | Kind::Jmp | Kind::JmpR | Kind::JmpM);
+        let jumps = |op: &Op| {
+            matches!(
+                op.kind,
+                PreparedKind::General | PreparedKind::Jmp | PreparedKind::JmpR | PreparedKind::JmpM
+            )
+        };
         at(pc).is_some_and(|(_, first)| match first.kind {
-            Kind::Nop => at(first.next()).is_some_and(|(_, second)| !jumps(second)),
+            PreparedKind::Nop => at(first.next()).is_some_and(|(_, second)| !jumps(second)),
             _ => !jumps(first),
         })
     }

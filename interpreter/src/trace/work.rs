@@ -12,9 +12,10 @@ use crate::word::{Width, Word};
 
 type Done = Result<(), StopReason>;
 
-/// Where the operands of an instruction of two are, as [`Kind`](super::kind::Kind) has it.
+/// Where the operands of an instruction of two are, as
+/// [`PreparedKind`](super::kind::PreparedKind) has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Places {
+pub(super) enum OperandPlaces {
     RX,
     RM,
     MX,
@@ -90,12 +91,12 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn moving<const W: usize>(
         &mut self,
         op: &Op,
-        (places, loaded): (Places, Word),
+        (places, loaded): (OperandPlaces, Word),
         apply: impl FnOnce(Word) -> Word,
     ) -> Done {
         let value = match places {
-            Places::RM => loaded,
-            Places::RX | Places::MX => self.source(op, op.from),
+            OperandPlaces::RM => loaded,
+            OperandPlaces::RX | OperandPlaces::MX => self.source(op, op.from),
         };
         self.put_in::<W>(op, places, apply(value))
     }
@@ -105,20 +106,20 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn binary<const W: usize>(
         &mut self,
         op: &Op,
-        (places, loaded): (Places, Word),
+        (places, loaded): (OperandPlaces, Word),
         kind: Binary,
         apply: impl FnOnce(&mut Flags, Width, Word, Word) -> Word,
     ) -> Done {
         let width = width::<W>(op);
         let mut a = match places {
-            Places::MX => loaded,
-            Places::RX | Places::RM => self.part(usize::from(op.a), width),
+            OperandPlaces::MX => loaded,
+            OperandPlaces::RX | OperandPlaces::RM => self.part(usize::from(op.a), width),
         };
         let mut b = match places {
-            Places::RM => loaded,
-            Places::RX | Places::MX => self.source(op, width),
+            OperandPlaces::RM => loaded,
+            OperandPlaces::RX | OperandPlaces::MX => self.source(op, width),
         };
-        if places == Places::RX && kind.self_cancels && op.same_register {
+        if places == OperandPlaces::RX && kind.self_cancels && op.same_register {
             (a, b) = (Word::ZERO, Word::ZERO);
         }
         let result = apply(self.flags(), width, a, b);
@@ -133,11 +134,11 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn multiply<const W: usize>(
         &mut self,
         op: &Op,
-        (places, loaded): (Places, Word),
+        (places, loaded): (OperandPlaces, Word),
     ) -> Done {
         let a = match places {
-            Places::RM => loaded,
-            Places::RX | Places::MX => self.part(usize::from(op.b), width::<W>(op)),
+            OperandPlaces::RM => loaded,
+            OperandPlaces::RX | OperandPlaces::MX => self.part(usize::from(op.b), width::<W>(op)),
         };
         let result = multiplied(self.flags(), width::<W>(op), a, Word::known(op.immediate));
         self.put::<W>(op, result);
@@ -149,7 +150,7 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn logic<const W: usize>(
         &mut self,
         op: &Op,
-        places: (Places, Word),
+        places: (OperandPlaces, Word),
         kind: Binary,
         apply: impl FnOnce(Word, Word) -> Word,
     ) -> Done {
@@ -193,12 +194,12 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     pub(super) fn moving_if<const W: usize>(
         &mut self,
         op: &Op,
-        (places, loaded): (Places, Word),
+        (places, loaded): (OperandPlaces, Word),
     ) -> Done {
         let old = self.part(usize::from(op.a), width::<W>(op));
         let new = match places {
-            Places::RM => loaded,
-            Places::RX | Places::MX => self.source(op, width::<W>(op)),
+            OperandPlaces::RM => loaded,
+            OperandPlaces::RX | OperandPlaces::MX => self.source(op, width::<W>(op)),
         };
         let value = match self.registers.rflags.condition(op.condition) {
             Some(true) => new,
@@ -210,10 +211,10 @@ impl<M: Memory, S: Sink> Machine<'_, M, S> {
     }
 
     #[inline(always)]
-    fn put_in<const W: usize>(&mut self, op: &Op, places: Places, value: Word) -> Done {
+    fn put_in<const W: usize>(&mut self, op: &Op, places: OperandPlaces, value: Word) -> Done {
         match places {
-            Places::MX => self.store(self.address, width::<W>(op), value),
-            Places::RX | Places::RM => {
+            OperandPlaces::MX => self.store(self.address, width::<W>(op), value),
+            OperandPlaces::RX | OperandPlaces::RM => {
                 self.put::<W>(op, value);
                 Ok(())
             }

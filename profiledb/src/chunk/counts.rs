@@ -3,7 +3,7 @@
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, ChunkPlace, Kind, Packed, address_in, later, offset_of};
+use super::{At, Bad, ChunkKind, ChunkPlace, Packed, address_in, later, offset_of};
 use crate::{Calls, Directions};
 
 /// Interrupts at a PC.
@@ -117,7 +117,7 @@ impl Columns {
     /// Writes places that lie in order, calls `more` with each row, and packs all.
     fn pack<T: Packed>(
         mut self,
-        kind: Kind,
+        kind: ChunkKind,
         rows: &[T],
         mut more: impl FnMut(&mut Self, &T),
     ) -> Vec<u8> {
@@ -198,7 +198,7 @@ fn squares_kind(squares: Option<f64>, known: f64) -> u8 {
 
 /// Packs interrupts that lie in the order of their keys.
 pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
-    Columns::default().pack(Kind::Cycles, rows, |columns, row| {
+    Columns::default().pack(ChunkKind::Cycles, rows, |columns, row| {
         put(&mut columns.counts, row.samples);
         put(&mut columns.weights, row.weight);
     })
@@ -207,7 +207,7 @@ pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
 /// Packs branches that lie in the order of their keys.
 pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(Kind::Branches, rows, |columns, row| {
+    Columns::default().pack(ChunkKind::Branches, rows, |columns, row| {
         let Directions {
             taken,
             not_taken,
@@ -234,7 +234,7 @@ pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
 /// Packs calls that lie in the order of their keys.
 pub(crate) fn encode_calls(rows: &[CallOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(Kind::Calls, rows, |columns, row| {
+    Columns::default().pack(ChunkKind::Calls, rows, |columns, row| {
         let kind = squares_kind(row.seen.squares, row.seen.weight);
         columns.shapes.push(kind);
         put(&mut columns.counts, row.seen.times);
@@ -255,7 +255,7 @@ struct Decoder<'b> {
 
 /// Unpacks rows: `take` makes one of a place and what the columns have of it.
 fn decode<T>(
-    kind: Kind,
+    kind: ChunkKind,
     place: ChunkPlace,
     blob: &[u8],
     take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
@@ -370,7 +370,7 @@ impl Decoder<'_> {
 /// Unpacks interrupts.
 pub(crate) fn decode_cycles(place: ChunkPlace, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
     decode(
-        Kind::Cycles,
+        ChunkKind::Cycles,
         place,
         blob,
         |(process, address, caller), columns| {
@@ -388,7 +388,7 @@ pub(crate) fn decode_cycles(place: ChunkPlace, blob: &[u8]) -> Result<Vec<Cycles
 /// Unpacks branches.
 pub(crate) fn decode_branches(place: ChunkPlace, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
     decode(
-        Kind::Branches,
+        ChunkKind::Branches,
         place,
         blob,
         |(process, address, _), columns| {
@@ -421,7 +421,7 @@ pub(crate) fn decode_branches(place: ChunkPlace, blob: &[u8]) -> Result<Vec<Bran
 /// Unpacks calls.
 pub(crate) fn decode_calls(place: ChunkPlace, blob: &[u8]) -> Result<Vec<CallOf>, Bad> {
     decode(
-        Kind::Calls,
+        ChunkKind::Calls,
         place,
         blob,
         |(process, address, callee), columns| {

@@ -12,7 +12,7 @@ const PLACE: ChunkPlace = ChunkPlace {
 };
 
 /// That place, for another kind.
-fn place(kind: Kind) -> ChunkPlace {
+fn place(kind: ChunkKind) -> ChunkPlace {
     ChunkPlace {
         bucket: bucket_of(kind, 0x40_0000),
         ..PLACE
@@ -198,10 +198,10 @@ fn counts_round_trip() {
     for seed in 0..20 {
         let (cycles, branches, calls) = counts(seed);
         assert_eq!(
-            decode_cycles(place(Kind::Cycles), &encode_cycles(&cycles)),
+            decode_cycles(place(ChunkKind::Cycles), &encode_cycles(&cycles)),
             Ok(cycles)
         );
-        let read = decode_branches(place(Kind::Branches), &encode_branches(&branches))
+        let read = decode_branches(place(ChunkKind::Branches), &encode_branches(&branches))
             .expect("they are good");
         for (read, written) in read.iter().zip(&branches) {
             assert_near(read.seen.squares, written.seen.squares);
@@ -218,7 +218,8 @@ fn counts_round_trip() {
                 *written
             );
         }
-        let read = decode_calls(place(Kind::Calls), &encode_calls(&calls)).expect("they are good");
+        let read =
+            decode_calls(place(ChunkKind::Calls), &encode_calls(&calls)).expect("they are good");
         for (read, written) in read.iter().zip(&calls) {
             assert_near(read.seen.squares, written.seen.squares);
             let squares = written.seen.squares;
@@ -248,9 +249,9 @@ fn read(blob: &[u8]) -> usize {
     let of = |result: Result<usize, Bad>| usize::from(result.is_ok());
     of(decode_values(PLACE, true, blob).map(|values| values.rows.len()))
         + of(decode_values(PLACE, false, blob).map(|values| values.rows.len()))
-        + of(decode_cycles(place(Kind::Cycles), blob).map(|rows| rows.len()))
-        + of(decode_branches(place(Kind::Branches), blob).map(|rows| rows.len()))
-        + of(decode_calls(place(Kind::Calls), blob).map(|rows| rows.len()))
+        + of(decode_cycles(place(ChunkKind::Cycles), blob).map(|rows| rows.len()))
+        + of(decode_branches(place(ChunkKind::Branches), blob).map(|rows| rows.len()))
+        + of(decode_calls(place(ChunkKind::Calls), blob).map(|rows| rows.len()))
         + of(decode_code(PLACE.bucket, blob).map(|rows| rows.len()))
 }
 

@@ -5,7 +5,7 @@ use hotlist::{Estimate, Estimates};
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
-use super::{At, Bad, ChunkPlace, Kind, Packed, address_in, later, offset_of};
+use super::{At, Bad, ChunkKind, ChunkPlace, Packed, address_in, later, offset_of};
 
 /// The values of one parameter at one PC, as they are stored: what a list that was kept by a draw
 /// stands for is not in its numbers yet.
@@ -74,8 +74,8 @@ impl ListOf {
 }
 
 /// Bits of an address within its bucket.
-const BITS: u32 = Kind::Values.bits();
-const _: () = assert!(BITS == Kind::Keyed.bits());
+const BITS: u32 = ChunkKind::Values.bits();
+const _: () = assert!(BITS == ChunkKind::Keyed.bits());
 
 /// Bits 0 to 2 of a row's shape: how many values; so many or more.
 const MANY: usize = 7;

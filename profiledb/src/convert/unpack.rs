@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::{copy_all, finished};
 use crate::chunk::{
-    Bad, ChunkPlace, CyclesOf, Kind, ListOf, decode_branches, decode_calls, decode_code,
+    Bad, ChunkKind, ChunkPlace, CyclesOf, ListOf, decode_branches, decode_calls, decode_code,
     decode_cycles, decode_values,
 };
 use crate::tables::stored::{
@@ -101,7 +101,7 @@ impl<'a> Unpacking<'a> {
             let Some(&time) = times.get(&row.flush) else {
                 return Err(bad(Bad("refers to a flush that is missing")));
             };
-            let kind = Kind::of(row.kind).ok_or_else(|| bad(Bad("is of no known kind")))?;
+            let kind = ChunkKind::of(row.kind).ok_or_else(|| bad(Bad("is of no known kind")))?;
             let chunk = Chunk {
                 id,
                 flush: row.flush,
@@ -127,11 +127,11 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn chunk(&mut self, chunk: &Chunk, kind: Kind, data: Vec<u8>) -> Result<(), Error> {
+    fn chunk(&mut self, chunk: &Chunk, kind: ChunkKind, data: Vec<u8>) -> Result<(), Error> {
         let place = chunk.place;
         match kind {
             // A call stack is no row of these tables: it stays packed.
-            Kind::Stacks => {
+            ChunkKind::Stacks => {
                 self.insert(&StoredChunk {
                     flush: chunk.flush,
                     kind: kind.number(),
@@ -141,20 +141,20 @@ impl<'a> Unpacking<'a> {
                     data,
                 })?;
             }
-            Kind::Cycles => {
+            ChunkKind::Cycles => {
                 for row in decode_cycles(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     self.cycles(chunk, &row)?;
                 }
             }
-            Kind::Values | Kind::Keyed => {
-                let values = decode_values(place, kind == Kind::Keyed, &data);
+            ChunkKind::Values | ChunkKind::Keyed => {
+                let values = decode_values(place, kind == ChunkKind::Keyed, &data);
                 let values = values.map_err(|bad| self.bad(chunk, bad))?;
                 for mut row in values.rows {
                     row.weigh(values.tau);
                     self.list(chunk, &row)?;
                 }
             }
-            Kind::Branches => {
+            ChunkKind::Branches => {
                 for row in decode_branches(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     let pc = self.pc((chunk.image, row.address))?;
                     let Directions {
@@ -179,7 +179,7 @@ impl<'a> Unpacking<'a> {
                     })?;
                 }
             }
-            Kind::Calls => {
+            ChunkKind::Calls => {
                 for row in decode_calls(place, &data).map_err(|bad| self.bad(chunk, bad))? {
                     let site = self.pc((chunk.image, row.address))?;
                     let callee = row.callee.map(|callee| self.pc(callee)).transpose()?;

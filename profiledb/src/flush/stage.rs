@@ -8,8 +8,8 @@ use rusqlite::params;
 use super::Flush;
 use crate::budget::{self, ROW};
 use crate::chunk::{
-    BranchOf, CODE_BITS, CallOf, ChunkPlace, CyclesOf, Encoding, Kind, ListOf, Packed, StackOf,
-    USUAL_RAW, bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code,
+    BranchOf, CODE_BITS, CallOf, ChunkKind, ChunkPlace, CyclesOf, Encoding, ListOf, Packed,
+    StackOf, USUAL_RAW, bucket_of, code_bucket_of, encode_branches, encode_calls, encode_code,
     encode_cycles, encode_stacks, encode_values,
 };
 use crate::packed::SCHEMA;
@@ -40,7 +40,7 @@ pub(super) struct Stage {
 
 /// How rows of a kind become blobs.
 struct Packing<T> {
-    kind: Kind,
+    kind: ChunkKind,
     /// About how many bytes of columns a row takes.
     size: fn(&T) -> usize,
     pack: fn(ChunkPlace, f64, &[T]) -> Vec<u8>,
@@ -254,36 +254,36 @@ const fn offset(address: u64) -> u16 {
 }
 
 const CYCLES: Packing<CyclesOf> = Packing {
-    kind: Kind::Cycles,
+    kind: ChunkKind::Cycles,
     size: |_| 20,
     pack: |_, _, rows| encode_cycles(rows),
 };
 
 const BRANCHES: Packing<BranchOf> = Packing {
-    kind: Kind::Branches,
+    kind: ChunkKind::Branches,
     size: |_| 20,
     pack: |_, _, rows| encode_branches(rows),
 };
 
 const CALLS: Packing<CallOf> = Packing {
-    kind: Kind::Calls,
+    kind: ChunkKind::Calls,
     size: |_| 20,
     pack: |_, _, rows| encode_calls(rows),
 };
 
 const STACKS: Packing<StackOf> = Packing {
-    kind: Kind::Stacks,
+    kind: ChunkKind::Stacks,
     size: StackOf::size,
     pack: |_, _, rows| encode_stacks(rows),
 };
 
 const VALUES: Packing<ListOf> = Packing {
-    kind: Kind::Values,
+    kind: ChunkKind::Values,
     size: |row| 10 + 10 * row.list.len(),
     pack: encode_values,
 };
 
 const KEYED: Packing<ListOf> = Packing {
-    kind: Kind::Keyed,
+    kind: ChunkKind::Keyed,
     ..VALUES
 };

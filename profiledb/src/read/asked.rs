@@ -4,25 +4,25 @@ use rusqlite::{Row, params};
 
 use super::file::File;
 use super::referred::Referred;
-use crate::chunk::{Kind, bucket_of, code_bucket_of};
+use crate::chunk::{ChunkKind, bucket_of, code_bucket_of};
 use crate::tables::stored::{CHUNK, CODE};
 use crate::{Error, to_sql};
 
 impl File<'_> {
-    fn reads(&self, kind: Kind) -> bool {
+    fn reads(&self, kind: ChunkKind) -> bool {
         match kind {
-            Kind::Cycles => self.kinds.cycles,
-            Kind::Values | Kind::Keyed => self.kinds.values,
-            Kind::Branches => self.kinds.branches,
-            Kind::Calls => self.kinds.calls,
-            Kind::Stacks => self.kinds.stacks,
+            ChunkKind::Cycles => self.kinds.cycles,
+            ChunkKind::Values | ChunkKind::Keyed => self.kinds.values,
+            ChunkKind::Branches => self.kinds.branches,
+            ChunkKind::Calls => self.kinds.calls,
+            ChunkKind::Stacks => self.kinds.stacks,
         }
     }
 
     /// The ids of the chunks that may have rows for the question, in their order; `None`: all may.
     pub(super) fn asked_chunks(&self, referred: &Referred) -> Result<Option<Vec<i64>>, Error> {
         let places = self.filter.places.as_ref();
-        if places.is_none() && Kind::ALL.iter().all(|kind| self.reads(*kind)) {
+        if places.is_none() && ChunkKind::ALL.iter().all(|kind| self.reads(*kind)) {
             return Ok(None);
         }
         let failed = |e| Error::sqlite(self.path, e);
@@ -33,10 +33,13 @@ impl File<'_> {
         let mut ids: Vec<i64> = Vec::new();
         let taken = referred.flushes.iter().filter(|(_, flush)| flush.taken);
         for (flush, _) in taken {
-            for kind in Kind::ALL.into_iter().filter(|kind| self.reads(*kind)) {
+            for kind in ChunkKind::ALL.into_iter().filter(|kind| self.reads(*kind)) {
                 // Shares are of all cycles, and what is called is called from anywhere.
                 // A call stack has frames anywhere.
-                let of_all = matches!(kind, Kind::Cycles | Kind::Calls | Kind::Stacks);
+                let of_all = matches!(
+                    kind,
+                    ChunkKind::Cycles | ChunkKind::Calls | ChunkKind::Stacks
+                );
                 if places.is_none() || of_all {
                     let found = of_kind
                         .query_map(params![flush, kind.number()], |row| row.get(0))

@@ -8,11 +8,11 @@ use foldhash::HashMap;
 use rusqlite::Row;
 
 use super::file::File;
-use super::referred::{EpochOfFile, FlushOfFile, Known, Referred};
+use super::referred::{EpochOfFile, FlushOfFile, Referred, ReferredRow};
 use super::taken::Indices;
 use super::unpacked::{Packed, Unpacked, unpack};
 use crate::Error;
-use crate::chunk::{Bad, ChunkPlace, Kind, decode_code};
+use crate::chunk::{Bad, ChunkKind, ChunkPlace, decode_code};
 use crate::places::is_in;
 use crate::profile::Apart;
 use crate::rows::{Image, ImageKind};
@@ -213,7 +213,7 @@ impl File<'_> {
             subject,
             data: Later,
         } = row_of;
-        let Some(kind) = Kind::of(kind) else {
+        let Some(kind) = ChunkKind::of(kind) else {
             return Err(self.bad_chunk(id, Bad("is of no known kind")));
         };
         let Some(&FlushOfFile {
@@ -239,11 +239,11 @@ impl File<'_> {
         };
         let kinds = self.kinds;
         let is_asked = match kind {
-            Kind::Cycles => kinds.cycles,
-            Kind::Values | Kind::Keyed => kinds.values,
-            Kind::Branches => kinds.branches,
-            Kind::Calls => kinds.calls,
-            Kind::Stacks => kinds.stacks,
+            ChunkKind::Cycles => kinds.cycles,
+            ChunkKind::Values | ChunkKind::Keyed => kinds.values,
+            ChunkKind::Branches => kinds.branches,
+            ChunkKind::Calls => kinds.calls,
+            ChunkKind::Stacks => kinds.stacks,
         };
         let is_wanted = taken
             && is_asked
@@ -307,7 +307,7 @@ impl File<'_> {
     fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {
         let (id, code) = self.record::<StoredCode<Later>>(row)?;
         let (image, bucket) = (code.image, code.bucket);
-        let Some(Known { row: known, index }) = referred.images.get(&image) else {
+        let Some(ReferredRow { row: known, index }) = referred.images.get(&image) else {
             return Err(self.dangling("image", image));
         };
         let Some(index) = *index else {

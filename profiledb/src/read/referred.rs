@@ -14,12 +14,12 @@ use crate::tables::{Counted, References};
 use crate::{Error, MAX_INSTRUCTION};
 
 /// A row that others refer to, and its place in the profile once one does.
-pub(super) struct Known<T> {
+pub(super) struct ReferredRow<T> {
     pub(super) row: T,
     pub(super) index: Option<usize>,
 }
 
-pub(super) type Table<T> = HashMap<i64, Known<T>>;
+pub(super) type Table<T> = HashMap<i64, ReferredRow<T>>;
 
 pub(super) struct PcOfFile {
     pub(super) image: i64,
@@ -219,14 +219,16 @@ impl File<'_> {
                 let ranges = places.of(&row).into();
                 referred.places.get_or_insert_default().insert(id, ranges);
             }
-            referred.images.insert(id, Known { row, index: None });
+            referred.images.insert(id, ReferredRow { row, index: None });
             Ok(())
         })
     }
 
     pub(super) fn read_subjects(&mut self, referred: &mut Referred) -> Result<(), Error> {
         self.rows("ORDER BY id", |_, id, row: Subject| {
-            referred.subjects.insert(id, Known { row, index: None });
+            referred
+                .subjects
+                .insert(id, ReferredRow { row, index: None });
             Ok(())
         })
     }
@@ -237,7 +239,9 @@ impl File<'_> {
                 epoch: row.epoch,
                 process: row.process(),
             };
-            referred.processes.insert(id, Known { row, index: None });
+            referred
+                .processes
+                .insert(id, ReferredRow { row, index: None });
             Ok(())
         })
     }
@@ -256,7 +260,7 @@ impl File<'_> {
                 let detail = format!("pc {id} is an instruction of {} bytes", bytes.len());
                 return Err(file.corrupt(detail));
             }
-            let Some(Known { row: known, .. }) = referred.images.get(&image) else {
+            let Some(ReferredRow { row: known, .. }) = referred.images.get(&image) else {
                 return Err(file.dangling("image", image));
             };
             let ranges = match (&file.filter.places, of_image.get(&image)) {
@@ -277,7 +281,7 @@ impl File<'_> {
             };
             referred.pcs.insert(
                 id,
-                Known {
+                ReferredRow {
                     row: pc,
                     index: None,
                 },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::file::File;
-use super::referred::{FlushOfFile, Known, Placed, Referred, RowIndices};
+use super::referred::{FlushOfFile, Placed, Referred, ReferredRow, RowIndices};
 use super::source::Table;
 use crate::Error;
 use crate::profile::{BranchRow, CallRow, CyclesRow, FlushCounters};
@@ -205,7 +205,7 @@ impl File<'_> {
                 size,
                 name,
             } = row;
-            let Some(Known { index, .. }) = referred.images.get(&image) else {
+            let Some(ReferredRow { index, .. }) = referred.images.get(&image) else {
                 return Err(file.dangling("image", image));
             };
             if let Some(index) = *index {
@@ -225,7 +225,7 @@ impl File<'_> {
         self.read_images(&mut referred)?;
         let mut index_of = HashMap::new();
         let (mut images, mut names) = (Vec::new(), Vec::new());
-        for (id, Known { row, .. }) in referred.images {
+        for (id, ReferredRow { row, .. }) in referred.images {
             index_of.insert(id, images.len());
             images.push(row);
             names.push(Vec::new());

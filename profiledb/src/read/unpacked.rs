@@ -5,7 +5,7 @@ use hotlist::Estimates;
 
 use super::chunks::{Chunk, Parameter};
 use crate::chunk::{
-    At, Bad, BranchOf, CallOf, CyclesOf, Kind, ListOf, StackOf, decode_branches, decode_calls,
+    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, decode_branches, decode_calls,
     decode_cycles, decode_stacks, each_list, parameters as parameters_of,
 };
 use crate::list::put_tuple;
@@ -14,7 +14,7 @@ use crate::profile::Apart;
 /// A chunk as its file has it.
 pub(super) struct Packed {
     pub(super) chunk: Chunk,
-    pub(super) kind: Kind,
+    pub(super) kind: ChunkKind,
     pub(super) data: Vec<u8>,
 }
 
@@ -72,14 +72,16 @@ pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) 
 fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, Bad> {
     let Packed { chunk, kind, data } = packed;
     match kind {
-        Kind::Cycles => {
+        ChunkKind::Cycles => {
             let rows = decode_cycles(chunk.place, data)?;
             Ok(Rows::Cycles(added_up(chunk, rows)))
         }
-        Kind::Values | Kind::Keyed => lists(chunk, *kind == Kind::Keyed, data, parameters),
-        Kind::Branches => decode_branches(chunk.place, data).map(Rows::Branches),
-        Kind::Calls => decode_calls(chunk.place, data).map(Rows::Calls),
-        Kind::Stacks => decode_stacks(data).map(Rows::Stacks),
+        ChunkKind::Values | ChunkKind::Keyed => {
+            lists(chunk, *kind == ChunkKind::Keyed, data, parameters)
+        }
+        ChunkKind::Branches => decode_branches(chunk.place, data).map(Rows::Branches),
+        ChunkKind::Calls => decode_calls(chunk.place, data).map(Rows::Calls),
+        ChunkKind::Stacks => decode_stacks(data).map(Rows::Stacks),
     }
 }
 

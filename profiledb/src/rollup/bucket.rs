@@ -10,7 +10,7 @@ use super::lists::{Lists, bytes_of, often_met, thin};
 use super::rolled::{Chunk, Rolled};
 use super::stacks::Stacks;
 use crate::chunk::{
-    Bad, BranchOf, CallOf, ChunkPlace, CyclesOf, Kind, ListOf, Packed, decode_branches,
+    Bad, BranchOf, CallOf, ChunkKind, ChunkPlace, CyclesOf, ListOf, Packed, decode_branches,
     decode_calls, decode_cycles, decode_stacks, decode_values, encode_branches, encode_calls,
     encode_cycles, encode_stacks, encode_values,
 };
@@ -25,32 +25,32 @@ const ROW: usize = 16;
 type At = (i64, u64, Option<(i64, u64)>);
 
 /// Why a chunk cannot be added.
-pub(crate) enum Refusal {
+pub(crate) enum ChunkRefusal {
     /// It is damaged.
     Bad(Bad),
     /// What it refers to.
     Ids(crate::Error),
 }
 
-impl From<Bad> for Refusal {
+impl From<Bad> for ChunkRefusal {
     fn from(bad: Bad) -> Self {
-        Refusal::Bad(bad)
+        ChunkRefusal::Bad(bad)
     }
 }
 
-impl From<crate::Error> for Refusal {
+impl From<crate::Error> for ChunkRefusal {
     fn from(error: crate::Error) -> Self {
-        Refusal::Ids(error)
+        ChunkRefusal::Ids(error)
     }
 }
 
 /// The sums of a bucket so far, for each roll-up and access tag.
 pub(crate) struct Bucket {
     most: usize,
-    parts: BTreeMap<(i64, i64), Part>,
+    parts: BTreeMap<(i64, i64), BucketPart>,
 }
 
-struct Part {
+struct BucketPart {
     cycles: BTreeMap<At, (u64, u64)>,
     values: Lists,
     keyed: Lists,
@@ -74,10 +74,10 @@ impl Bucket {
         chunk: &Chunk,
         ids: &mut impl Ids,
         coins: &mut Generator,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ChunkRefusal> {
         let most = self.most;
         let part = self.parts.entry((chunk.target, chunk.subject));
-        let part = part.or_insert_with(|| Part {
+        let part = part.or_insert_with(|| BucketPart {
             cycles: BTreeMap::new(),
             values: Lists::new(most),
             keyed: Lists::new(most),
@@ -92,7 +92,7 @@ impl Bucket {
             ..
         } = *chunk;
         match chunk.kind {
-            Kind::Cycles => {
+            ChunkKind::Cycles => {
                 for row in decode_cycles(place, data)? {
                     let at = at(row.key(), target, ids)?;
                     let sum = part.cycles.entry(at).or_insert((0, 0));
@@ -100,8 +100,8 @@ impl Bucket {
                     sum.1 = sum.1.saturating_add(row.weight);
                 }
             }
-            Kind::Values | Kind::Keyed => {
-                let is_keyed = chunk.kind == Kind::Keyed;
+            ChunkKind::Values | ChunkKind::Keyed => {
+                let is_keyed = chunk.kind == ChunkKind::Keyed;
                 let values = decode_values(place, is_keyed, data)?;
                 for mut row in values.rows {
                     row.weigh(values.tau);
@@ -116,18 +116,18 @@ impl Bucket {
                     }
                 }
             }
-            Kind::Branches => {
+            ChunkKind::Branches => {
                 for row in decode_branches(place, data)? {
                     let at = at(row.key(), target, ids)?;
                     add_directions(part.branches.entry(at).or_insert(NO_DIRECTIONS), &row.seen);
                 }
             }
-            Kind::Stacks => {
+            ChunkKind::Stacks => {
                 for row in decode_stacks(data)? {
                     part.stacks.add(row, target, ids)?;
                 }
             }
-            Kind::Calls => {
+            ChunkKind::Calls => {
                 for row in decode_calls(place, data)? {
                     let at = at(row.key(), target, ids)?;
                     add_calls(part.calls.entry(at).or_insert(NO_CALLS), &row.seen);
@@ -190,20 +190,23 @@ impl Bucket {
             };
             let cycles: Vec<CyclesOf> = part.cycles.into_iter().map(cycles_of).collect();
             for rows in cycles.chunks(CHUNK / ROW) {
-                rolled.fixed += push(Kind::Cycles, encode_cycles(rows));
+                rolled.fixed += push(ChunkKind::Cycles, encode_cycles(rows));
             }
             let branches: Vec<BranchOf> = part.branches.into_iter().map(branch_of).collect();
             for rows in branches.chunks(CHUNK / ROW) {
-                rolled.fixed += push(Kind::Branches, encode_branches(rows));
+                rolled.fixed += push(ChunkKind::Branches, encode_branches(rows));
             }
             let calls: Vec<CallOf> = part.calls.into_iter().map(call_of).collect();
             for rows in calls.chunks(CHUNK / ROW) {
-                rolled.fixed += push(Kind::Calls, encode_calls(rows));
+                rolled.fixed += push(ChunkKind::Calls, encode_calls(rows));
             }
             for rows in part.stacks.finish(CHUNK) {
-                rolled.fixed += push(Kind::Stacks, encode_stacks(&rows));
+                rolled.fixed += push(ChunkKind::Stacks, encode_stacks(&rows));
             }
-            for (kind, lists) in [(Kind::Values, part.values), (Kind::Keyed, part.keyed)] {
+            for (kind, lists) in [
+                (ChunkKind::Values, part.values),
+                (ChunkKind::Keyed, part.keyed),
+            ] {
                 let rows = lists.finish(coins);
                 let events = |rows: &[ListOf]| rows.iter().map(|row| row.reached).sum::<f64>();
                 let sizes = |rows: &[ListOf]| rows.iter().map(bytes_of).sum::<usize>();

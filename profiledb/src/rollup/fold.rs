@@ -9,7 +9,7 @@ const SHORT: i64 = 150_000_000_000;
 
 /// When a process was seen: the ends of the first and the last flush that have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SeenBetween {
     pub(crate) first: i64,
     pub(crate) last: i64,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
 /// after it began, and one of many was seen at once. So a service that wakes seldom is told from a
 /// program that ended soon, though a single flush has either.
 pub(crate) fn short_lived(
-    seen: &HashMap<i64, Seen>,
+    seen: &HashMap<i64, SeenBetween>,
     processes: &HashMap<i64, Process>,
 ) -> Vec<i64> {
     let started = |id: &i64| {
@@ -32,11 +32,11 @@ pub(crate) fn short_lived(
     let Some(boot) = boots.min() else {
         return Vec::new();
     };
-    let lived = |id: &i64, seen: &Seen| {
+    let lived = |id: &i64, seen: &SeenBetween| {
         let began = started(id)?.checked_add(boot)?;
         seen.last.checked_sub(began)
     };
-    let is_short = |(id, seen): (&i64, &Seen)| {
+    let is_short = |(id, seen): (&i64, &SeenBetween)| {
         let lived = lived(id, seen)?;
         (lived <= SHORT).then_some(*id)
     };
@@ -75,7 +75,7 @@ mod tests {
     fn of(rows: &[(i64, i64, i64, i64)]) -> Vec<i64> {
         let seen = |&(id, _, first, last): &(i64, i64, i64, i64)| {
             let (first, last) = (first * SECOND, last * SECOND);
-            (id, Seen { first, last })
+            (id, SeenBetween { first, last })
         };
         let known = |&(id, started, ..): &(i64, i64, i64, i64)| (id, process(started));
         short_lived(
@@ -100,7 +100,7 @@ mod tests {
     /// What says nothing of its begin stays.
     #[test]
     fn unknown() {
-        let seen = HashMap::from([(1, Seen { first: 5, last: 5 })]);
+        let seen = HashMap::from([(1, SeenBetween { first: 5, last: 5 })]);
         assert!(short_lived(&seen, &HashMap::new()).is_empty());
         assert!(short_lived(&HashMap::new(), &HashMap::new()).is_empty());
     }

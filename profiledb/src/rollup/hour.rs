@@ -9,14 +9,14 @@ use std::path::Path;
 use hotlist::Generator;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::bucket::{Bucket, Refusal};
+use super::bucket::{Bucket, ChunkRefusal};
 use super::budget::Spending;
-use super::fold::{Seen, folded, short_lived};
+use super::fold::{SeenBetween, folded, short_lived};
 use super::ids::Ids;
 use super::period::Grain;
 use super::rolled::{Chunk, Rolled};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
-use crate::chunk::{ChunkPlace, Kind, decode_cycles};
+use crate::chunk::{ChunkKind, ChunkPlace, decode_cycles};
 use crate::tables::stored::{
     CHUNK, COUNTER, FLUSH, REGION, StoredChunk, StoredCounter, StoredFlush, StoredProcess,
 };
@@ -210,7 +210,7 @@ impl Hour {
                 ..
             } = read.ok_or_else(missing)?;
             let bad = |what: &str| Error::corrupt(path, format!("chunk {id}: {what}"));
-            let kind = Kind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
+            let kind = ChunkKind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
             let time = self.flushes.get(&flush).copied();
             let chunk = Chunk {
                 kind,
@@ -224,8 +224,8 @@ impl Hour {
             };
             let added = sum.add(&chunk, &mut Folded(&self.folded), &mut self.coins);
             added.map_err(|refusal| match refusal {
-                Refusal::Bad(what) => bad(&what.to_string()),
-                Refusal::Ids(error) => error,
+                ChunkRefusal::Bad(what) => bad(&what.to_string()),
+                ChunkRefusal::Ids(error) => error,
             })?;
         }
         Ok(sum)
@@ -430,12 +430,12 @@ fn places(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<Todo>
 /// The processes of these flushes that lived for seconds, with their commands.
 fn folds(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<(i64, String)>, Error> {
     let failed = |e| Error::sqlite(path, e);
-    let mut seen: HashMap<i64, Seen> = HashMap::new();
+    let mut seen: HashMap<i64, SeenBetween> = HashMap::new();
     let sql = "SELECT id, bucket, data FROM chunk WHERE flush = ?1 AND kind = ?2";
     let mut statement = conn.prepare(sql).map_err(failed)?;
     for (flush, &(started, ended)) in flushes {
         let mut rows = statement
-            .query(params![flush, Kind::Cycles.number()])
+            .query(params![flush, ChunkKind::Cycles.number()])
             .map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let id: i64 = row.get(0).map_err(failed)?;
@@ -447,7 +447,7 @@ fn folds(path: &Path, conn: &Connection, flushes: &Flushes) -> Result<Vec<(i64, 
             let rows = decode_cycles(place, &data)
                 .map_err(|bad| Error::corrupt(path, format!("chunk {id}: {bad}")))?;
             for row in rows {
-                let process = seen.entry(row.process).or_insert(Seen {
+                let process = seen.entry(row.process).or_insert(SeenBetween {
                     first: ended,
                     last: ended,
                 });

@@ -14,14 +14,14 @@ use std::time::SystemTime;
 use hotlist::Generator;
 use rusqlite::Connection;
 
-use super::bucket::{Bucket, Refusal};
+use super::bucket::{Bucket, ChunkRefusal};
 use super::budget::Spending;
 use super::ids::Ids;
 use super::period::Grain;
 use super::rolled::Chunk;
-use super::target::{Known, Mapped, Target};
+use super::target::{Mapped, MetIds, Target};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
-use crate::chunk::{ChunkPlace, Kind, decode_code, encode_code};
+use crate::chunk::{ChunkKind, ChunkPlace, decode_code, encode_code};
 use crate::tables;
 use crate::tables::stored::{StoredChunk, StoredCode, StoredJoined};
 use crate::{Directory, Error, from_sql, open};
@@ -37,7 +37,7 @@ struct Input {
     identity: Identity,
     modified: SystemTime,
     conn: Connection,
-    known: Known,
+    known: MetIds,
 }
 
 /// A chunk of an input: which input, its id, its bytes.
@@ -77,7 +77,7 @@ impl Join {
                 identity: Identity::of(path)?,
                 modified: metadata.modified().map_err(|e| Error::io(path, e))?,
                 conn: open::for_reading(path)?,
-                known: Known::default(),
+                known: MetIds::default(),
             });
         }
         let mut temporary = last.clone().into_os_string();
@@ -203,7 +203,7 @@ impl Join {
                 ..
             } = read.ok_or_else(missing)?;
             let bad = |what: &str| Error::corrupt(&path, format!("chunk {id}: {what}"));
-            let kind = Kind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
+            let kind = ChunkKind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
             let of = self.spans.of(index, flush);
             let (target, time) = of.ok_or_else(|| bad("it refers to a flush that is missing"))?;
             let added = self.mapped(index, |ids| {
@@ -221,8 +221,8 @@ impl Join {
             })?;
             self.coins = coins;
             added.map_err(|refusal| match refusal {
-                Refusal::Bad(what) => bad(&what.to_string()),
-                Refusal::Ids(error) => error,
+                ChunkRefusal::Bad(what) => bad(&what.to_string()),
+                ChunkRefusal::Ids(error) => error,
             })?;
         }
         Ok(sum)

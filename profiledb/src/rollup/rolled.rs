@@ -1,11 +1,11 @@
 //! What a roll-up makes.
 
-use crate::chunk::{ChunkPlace, Kind};
+use crate::chunk::{ChunkKind, ChunkPlace};
 
 /// A chunk as it lies in a database.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChunkKind,
     /// Under the ids of what is written.
     pub(crate) subject: i64,
     /// The row of the roll-up that it goes to.

@@ -47,14 +47,14 @@ pub(super) struct Mapped<'a> {
     pub(super) target: &'a Connection,
     pub(super) input: &'a Connection,
     pub(super) paths: (&'a Path, &'a Path),
-    pub(super) known: &'a mut Known,
+    pub(super) known: &'a mut MetIds,
     /// The epoch of each roll-up.
     pub(super) epochs: &'a HashMap<i64, i64>,
 }
 
 /// Those that were met so far.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct MetIds {
     images: HashMap<i64, i64>,
     subjects: HashMap<i64, i64>,
     /// By the epoch in the new file, too.

@@ -7,9 +7,9 @@ use super::Stop;
 use super::copy::Copy;
 use super::refer::ImageOfSource;
 use crate::chunk::{
-    At, Bad, ChunkPlace, Kind, Packed, decode_branches, decode_calls, decode_code, decode_cycles,
-    decode_some_values, decode_values, encode_branches, encode_calls, encode_code, encode_cycles,
-    encode_values, layers, relabelled,
+    At, Bad, ChunkKind, ChunkPlace, Packed, decode_branches, decode_calls, decode_code,
+    decode_cycles, decode_some_values, decode_values, encode_branches, encode_calls, encode_code,
+    encode_cycles, encode_values, layers, relabelled,
 };
 use crate::rows::ImageKind;
 use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
@@ -19,7 +19,7 @@ use crate::tables::{self, Later};
 pub(super) struct Chunk {
     pub(super) id: i64,
     pub(super) flush: i64,
-    kind: Kind,
+    kind: ChunkKind,
     pub(super) image: i64,
     subject: i64,
     place: ChunkPlace,
@@ -33,7 +33,7 @@ impl Copy<'_> {
             let bad = |copy: &Copy<'_>, bad| copy.bad_chunk(chunk.id, bad);
             let place = chunk.place;
             match chunk.kind {
-                Kind::Cycles if kinds.cycles => {
+                ChunkKind::Cycles if kinds.cycles => {
                     let rows = decode_cycles(place, data).map_err(|e| bad(copy, e))?;
                     let rows = copy.shown(&chunk, rows)?;
                     let samples = rows
@@ -43,7 +43,7 @@ impl Copy<'_> {
                     copy.count(chunk.flush, samples);
                     copy.put_chunks(&chunk, rows, encode_cycles)
                 }
-                Kind::Branches if kinds.branches => {
+                ChunkKind::Branches if kinds.branches => {
                     let rows = decode_branches(place, data).map_err(|e| bad(copy, e))?;
                     if copy.put_whole(&chunk, data, rows.iter().map(Packed::at))? {
                         return Ok(());
@@ -51,7 +51,7 @@ impl Copy<'_> {
                     let rows = copy.shown(&chunk, rows)?;
                     copy.put_chunks(&chunk, rows, encode_branches)
                 }
-                Kind::Calls if kinds.calls => {
+                ChunkKind::Calls if kinds.calls => {
                     let rows = decode_calls(place, data).map_err(|e| bad(copy, e))?;
                     if copy.put_whole(&chunk, data, rows.iter().map(Packed::at))? {
                         return Ok(());
@@ -59,8 +59,8 @@ impl Copy<'_> {
                     let rows = copy.shown(&chunk, rows)?;
                     copy.put_chunks(&chunk, rows, encode_calls)
                 }
-                Kind::Values | Kind::Keyed if kinds.values => {
-                    let is_keyed = chunk.kind == Kind::Keyed;
+                ChunkKind::Values | ChunkKind::Keyed if kinds.values => {
+                    let is_keyed = chunk.kind == ChunkKind::Keyed;
                     if copy.wants_all(&chunk) {
                         let (mut places, mut parameters) = (Vec::new(), HashSet::new());
                         let looked = decode_some_values(place, is_keyed, data, |at, parameter| {
@@ -84,7 +84,7 @@ impl Copy<'_> {
                     let pack = |rows: &_| encode_values(place, values.tau, rows);
                     copy.put_chunks(&chunk, rows, pack)
                 }
-                Kind::Stacks if kinds.stacks => copy.stacks(&chunk, data),
+                ChunkKind::Stacks if kinds.stacks => copy.stacks(&chunk, data),
                 _ => Ok(()),
             }
         })
@@ -93,7 +93,7 @@ impl Copy<'_> {
     /// Counts the interrupts that the view would show of chunks.
     pub(super) fn count_packed(&mut self) -> Result<(), Stop> {
         self.each_chunk(|copy, chunk, data| {
-            if chunk.kind != Kind::Cycles {
+            if chunk.kind != ChunkKind::Cycles {
                 return Ok(());
             }
             let rows = decode_cycles(chunk.place, data);
@@ -124,7 +124,7 @@ impl Copy<'_> {
                 subject,
                 data: Later,
             } = stored;
-            let Some(kind) = Kind::of(kind) else {
+            let Some(kind) = ChunkKind::of(kind) else {
                 return Err(copy.bad_chunk(id, Bad("is of no known kind")));
             };
             let Some(of_source) = copy.images.get(&image) else {
@@ -137,7 +137,7 @@ impl Copy<'_> {
                 copy.subjects.contains_key(&subject),
                 match kind {
                     // Shares are of all cycles, and who calls may be anywhere.
-                    Kind::Cycles | Kind::Calls | Kind::Stacks => of_source.wanted,
+                    ChunkKind::Cycles | ChunkKind::Calls | ChunkKind::Stacks => of_source.wanted,
                     _ => of_source.may_want(kind, bucket),
                 },
             ) else {
@@ -171,8 +171,8 @@ impl Copy<'_> {
         processes.is_none_or(|wanted| wanted.contains(&process))
             && match (self.images.get(&chunk.image), chunk.kind) {
                 (None, _) => false,
-                (Some(_), Kind::Cycles) => true,
-                (Some(image), Kind::Calls) => {
+                (Some(_), ChunkKind::Cycles) => true,
+                (Some(image), ChunkKind::Calls) => {
                     image.wants(address) || other.is_some_and(is_in_range)
                 }
                 (Some(image), _) => image.wants(address),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::Stop;
 use super::copy::Copy;
 use super::target::{LastEpoch, Target};
-use crate::chunk::{Kind, bucket_of};
+use crate::chunk::{ChunkKind, bucket_of};
 use crate::rows::{Epoch, Image, ImageKind, Subject};
 use crate::tables::stored::{StoredFlush, StoredPc, StoredProcess};
 use crate::tables::{self, Record};
@@ -56,7 +56,7 @@ impl ImageOfSource {
     }
 
     /// Whether rows of a bucket may be asked for.
-    pub(super) fn may_want(&self, kind: Kind, bucket: u64) -> bool {
+    pub(super) fn may_want(&self, kind: ChunkKind, bucket: u64) -> bool {
         let overlaps = |(start, end): &(u64, u64)| {
             (bucket_of(kind, *start)..=bucket_of(kind, end.saturating_sub(1))).contains(&bucket)
         };

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use hotlist::Generator;
 use profiledb::Directory;
-use profiledb::rollup::Step;
+use profiledb::rollup::RollUpStep;
 
 use super::days::{Days, sums};
 use super::{ALL, LATER, directory, files};
@@ -21,7 +21,7 @@ fn a_process_that_rolls_up() {
         return;
     };
     let mut rollups = directory(Path::new(&folder));
-    while rollups.step(LATER, None, &ALL).unwrap() != Step::Idle {
+    while rollups.step(LATER, None, &ALL).unwrap() != RollUpStep::Idle {
         println!("a piece is done");
     }
     println!("all is done");

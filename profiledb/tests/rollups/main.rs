@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::view::{Limits as ViewLimits, Viewer, write_view};
 use profiledb::{Directory, Filter, Profile};
 use selection::{Kinds, Selection};
@@ -37,9 +37,9 @@ fn roll(path: &Path, now: i64, limits: &Limits, mut look: impl FnMut()) -> Vec<S
     let mut told = Vec::new();
     loop {
         match rollups.step(now, None, limits).unwrap() {
-            Step::Idle => return told,
-            Step::Worked => {}
-            Step::Finished(what) => told.push(what),
+            RollUpStep::Idle => return told,
+            RollUpStep::Worked => {}
+            RollUpStep::Finished(what) => told.push(what),
         }
         look();
     }
@@ -172,7 +172,7 @@ fn running() {
     let before = sums(folder.path());
     let mut rollups = directory(folder.path());
     let (mut written, mut added) = (0, Sums::default());
-    while rollups.step(now, Some(&path), &ALL).unwrap() != Step::Idle {
+    while rollups.step(now, Some(&path), &ALL).unwrap() != RollUpStep::Idle {
         // The collector goes on.
         days.minute(&mut writer, 0, minutes + written);
         written += 1;

@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Bundle, Kind, LIST, List, MAX_BYTES, MAX_LIST, MAX_MEMBERS, OPEN, VERSION, place};
+use super::{
+    Bundle, LIST, List, MAX_BYTES, MAX_LIST, MAX_MEMBERS, MemberKind, OPEN, VERSION, place,
+};
 use crate::failure::Failure;
 
 /// How a file under zstd begins.
@@ -80,7 +82,7 @@ fn take_apart(path: &Path) -> Result<Bundle, String> {
     let databases = list.members.iter();
     if !databases
         .clone()
-        .any(|member| member.kind == Kind::Database)
+        .any(|member| member.kind == MemberKind::Database)
     {
         return Err("there is no database in this bundle".to_owned());
     }

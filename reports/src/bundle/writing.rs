@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use profiledb::rollup::Moment;
 use profiledb::rows::{Image, ImageKind};
 
-use super::{Kind, LIST, List, MAX_LIST, Member, VERSION};
+use super::{LIST, List, MAX_LIST, Member, MemberKind, VERSION};
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::query::{NO_ROWS, Needs};
@@ -74,13 +74,13 @@ pub(crate) fn write(
     })?;
     let mut members = Vec::new();
     for path in databases {
-        members.push((Kind::Database, String::new(), path.clone(), path));
+        members.push((MemberKind::Database, String::new(), path.clone(), path));
     }
     members.extend(files);
     for (index, (path, excerpts)) in sources.into_iter().enumerate() {
         let file = work.path().join(format!("source-{index}"));
         fs::write(&file, serde_json::to_vec(&excerpts)?).map_err(|e| in_the_way(&file, e))?;
-        members.push((Kind::Source, String::new(), path, file));
+        members.push((MemberKind::Source, String::new(), path, file));
     }
     let bytes = archive(output, members)?;
     let megabytes = crate::view::as_float(bytes) / 1e6;
@@ -156,7 +156,7 @@ fn copies(
 }
 
 /// What a bundle has of an image: its kind, identity, the path in the profile, and the file.
-type Packed = (Kind, String, PathBuf, PathBuf);
+type Packed = (MemberKind, String, PathBuf, PathBuf);
 
 /// The files of the images that have their share of the cycles, and their debug files.
 fn images(view: &View<'_>, least: f64) -> Vec<Packed> {
@@ -193,10 +193,10 @@ fn images(view: &View<'_>, least: f64) -> Vec<Packed> {
 
 fn files_of(view: &View<'_>, index: usize, image: &Image) -> Vec<Packed> {
     let found = [
-        (Kind::Image, view.symbols.elf(index)),
-        (Kind::Debug, view.symbols.debug(index)),
+        (MemberKind::Image, view.symbols.elf(index)),
+        (MemberKind::Debug, view.symbols.debug(index)),
     ];
-    let file = |(kind, elf): (Kind, Option<&crate::elf::Elf>)| {
+    let file = |(kind, elf): (MemberKind, Option<&crate::elf::Elf>)| {
         let path = elf?.path()?.to_owned();
         Some((
             kind,
@@ -275,7 +275,7 @@ fn append<W: io::Write>(
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes);
     header.set_mode(0o600);
-    let mut counted = Counted { data, left: bytes };
+    let mut counted = Limited { data, left: bytes };
     archive.append_data(&mut header, name, &mut counted)?;
     match counted.left {
         0 => Ok(()),
@@ -287,12 +287,12 @@ fn append<W: io::Write>(
 }
 
 /// What is read, and how much is to come.
-struct Counted<R> {
+struct Limited<R> {
     data: R,
     left: u64,
 }
 
-impl<R: io::Read> io::Read for Counted<R> {
+impl<R: io::Read> io::Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.data.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);

@@ -15,7 +15,7 @@ use flow::Exit;
 use super::Export;
 use super::profgen::count;
 use super::program::positions::{Frame, LookUp, positions};
-use super::program::{CODE, Counted, Program, options};
+use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
@@ -67,7 +67,7 @@ const FLAGS: &str = "-O2 -g";
 
 /// What ran at a place.
 #[derive(Debug, Default)]
-struct Ran {
+struct PlaceCounts {
     count: f64,
     targets: BTreeMap<String, f64>,
 }
@@ -78,14 +78,14 @@ struct Instance {
     /// How often it was entered; of what was inlined, not told.
     head: f64,
     /// By the lines' distance from the declaration.
-    places: BTreeMap<u32, Ran>,
+    places: BTreeMap<u32, PlaceCounts>,
     /// By the call's distance, and the name.
     inlined: BTreeMap<(u32, Rc<str>), Instance>,
 }
 
 /// The counts of a program's source.
 #[derive(Debug, Default)]
-struct Source {
+struct SourceCounts {
     functions: BTreeMap<Rc<str>, Instance>,
     /// Samples in functions of which lines are known.
     samples: f64,
@@ -101,7 +101,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
             program.path.display()
         ))
     };
-    let source = Source::of(&program).ok_or_else(lacks)?;
+    let source = SourceCounts::of(&program).ok_or_else(lacks)?;
     if source.functions.is_empty() {
         return Err(lacks());
     }
@@ -134,12 +134,12 @@ fn original(name: &str) -> &str {
     }
 }
 
-impl Source {
+impl SourceCounts {
     /// The counts of a program; `None`: there is no debug information.
-    fn of(program: &Program) -> Option<Source> {
+    fn of(program: &Program) -> Option<SourceCounts> {
         let debug = program.debug()?;
         positions(&debug, |look_up| {
-            let mut source = Source::default();
+            let mut source = SourceCounts::default();
             for function in &program.functions {
                 source.add(program, function, look_up);
             }
@@ -149,7 +149,7 @@ impl Source {
 
     /// Adds a function of the program, whose name in the source others may share: it may be one of
     /// several copies.
-    fn add(&mut self, program: &Program, function: &Counted, look_up: &mut LookUp<'_>) {
+    fn add(&mut self, program: &Program, function: &CountedFunction, look_up: &mut LookUp<'_>) {
         let mut at: Vec<(u64, f64)> = Vec::new();
         for (block, count) in function.code.blocks.iter().zip(&function.counts.blocks) {
             let instructions = program.instructions(block.start, block.end);
@@ -163,7 +163,7 @@ impl Source {
         let indirect: BTreeSet<u64> = calls.chain(jumps.map(|block| block.last)).collect();
         // Instructions of one line are in several blocks: the line ran as often as that which ran
         // most.
-        let mut most: BTreeMap<Vec<(Rc<str>, u32)>, Ran> = BTreeMap::new();
+        let mut most: BTreeMap<Vec<(Rc<str>, u32)>, PlaceCounts> = BTreeMap::new();
         for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
             let step = |frame: &Frame| {
                 let name = match original(&frame.name) {

@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args};
 use protocol::Kinds;
 
-use self::skeleton::{Function, Spot};
+use self::skeleton::{InstrumentedFunction, Spot};
 use self::tally::Tally;
 use super::Export;
 use super::profgen::{RUST_FLAGS, count};
 use super::program::positions::{Frame, LookUp, positions};
-use super::program::{CODE, Counted, Program, options};
+use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::report::sizes_at;
 use crate::view::View;
@@ -77,7 +77,7 @@ type Places = HashMap<Vec<Spot>, usize>;
 
 /// What was seen of the skeleton's places.
 #[derive(Debug, Default)]
-struct Seen {
+struct SkeletonCounts {
     /// How often each place ran, as far as the recorded build has its code.
     ran: Vec<Option<f64>>,
     /// Names of what was called from it, and how often.
@@ -88,7 +88,7 @@ struct Seen {
 
 /// How often a copy of a place's code ran.
 #[derive(Debug, Default)]
-struct Ran {
+struct CopyRuns {
     /// In blocks that are no parts of an unrolled loop.
     blocks: BTreeMap<usize, f64>,
     /// In an unrolled loop, all copies of its body together.
@@ -102,7 +102,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     let functions = read(&skeleton, &mut tally)?;
     let places = places(&functions);
     let sizes = sizes(view, &program);
-    let seen = Seen::of(&program, &places, &sizes).ok_or_else(|| {
+    let seen = SkeletonCounts::of(&program, &places, &sizes).ok_or_else(|| {
         Failure::Nothing(format!(
             "{}: no line of its source is known, which counters are found by: build it with clang \
              {FLAGS} (rustc {RUST_FLAGS}), and record that",
@@ -138,7 +138,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
 }
 
 /// The functions of a skeleton.
-fn read(path: &Path, tally: &mut Tally) -> Result<Vec<Function>, Failure> {
+fn read(path: &Path, tally: &mut Tally) -> Result<Vec<InstrumentedFunction>, Failure> {
     let failed = |path: &Path, source: std::io::Error| {
         Failure::Input(format!("skeleton {}: {source}", path.display()))
     };
@@ -156,7 +156,7 @@ fn read(path: &Path, tally: &mut Tally) -> Result<Vec<Function>, Failure> {
         files.push(path.to_owned());
     }
     let mut left = MOST_BYTES;
-    let mut functions: Vec<Function> = Vec::new();
+    let mut functions: Vec<InstrumentedFunction> = Vec::new();
     let mut known: HashSet<(String, u64)> = HashSet::new();
     for file in files.iter().take(MOST_FILES) {
         let size = std::fs::metadata(file).map_err(|error| failed(file, error))?;
@@ -190,7 +190,7 @@ fn read(path: &Path, tally: &mut Tally) -> Result<Vec<Function>, Failure> {
 }
 
 /// The places of functions, each with a number.
-fn places(functions: &[Function]) -> Places {
+fn places(functions: &[InstrumentedFunction]) -> Places {
     let mut places = Places::new();
     for function in functions {
         let blocks = function.blocks.iter().flat_map(|block| &block.at);
@@ -228,18 +228,18 @@ fn bucket(size: u64) -> u64 {
     }
 }
 
-impl Seen {
+impl SkeletonCounts {
     /// What was seen of a program; `None`: there is no debug information.
     fn of(
         program: &Program,
         places: &Places,
         sizes: &BTreeMap<u64, Vec<(u64, f64)>>,
-    ) -> Option<Seen> {
+    ) -> Option<SkeletonCounts> {
         let debug = program.debug()?;
         positions(&debug, |look_up| {
-            let mut seen = Seen {
+            let mut seen = SkeletonCounts {
                 ran: vec![None; places.len()],
-                ..Seen::default()
+                ..SkeletonCounts::default()
             };
             for function in &program.functions {
                 seen.add(program, function, look_up, places, sizes);
@@ -251,7 +251,7 @@ impl Seen {
     fn add(
         &mut self,
         program: &Program,
-        function: &Counted,
+        function: &CountedFunction,
         look_up: &mut LookUp<'_>,
         places: &Places,
         sizes: &BTreeMap<u64, Vec<(u64, f64)>>,
@@ -271,7 +271,7 @@ impl Seen {
         let positions = look_up(&addresses);
         // Each copy that was inlined, by the calls around it, has its own code of a place, in one
         // block or, where code was duplicated, in several.
-        let mut copies: BTreeMap<(usize, &[Frame]), Ran> = BTreeMap::new();
+        let mut copies: BTreeMap<(usize, &[Frame]), CopyRuns> = BTreeMap::new();
         for ((address, block, count), position) in at.iter().zip(&positions) {
             let chain = &position.frames;
             let all = count * f64::from(position.copies);
@@ -331,7 +331,12 @@ impl Seen {
 }
 
 /// The profile.
-fn text(functions: &[Function], places: &Places, seen: &Seen, tally: &mut Tally) -> String {
+fn text(
+    functions: &[InstrumentedFunction],
+    places: &Places,
+    seen: &SkeletonCounts,
+    tally: &mut Tally,
+) -> String {
     let names = skeleton::names(functions);
     let mut text = ":ir\n".to_owned();
     for function in functions {
@@ -381,7 +386,11 @@ fn text(functions: &[Function], places: &Places, seen: &Seen, tally: &mut Tally)
 }
 
 /// What is known of a function's blocks: how often the places ran that no other block has.
-fn known(function: &Function, places: &Places, seen: &Seen) -> Vec<Option<f64>> {
+fn known(
+    function: &InstrumentedFunction,
+    places: &Places,
+    seen: &SkeletonCounts,
+) -> Vec<Option<f64>> {
     let mut blocks_at: HashMap<usize, usize> = HashMap::new();
     let numbers: Vec<Vec<usize>> = function
         .blocks
@@ -411,9 +420,9 @@ fn known(function: &Function, places: &Places, seen: &Seen) -> Vec<Option<f64>> 
 /// The values of a function's places.
 fn values(
     text: &mut String,
-    function: &Function,
+    function: &InstrumentedFunction,
     places: &Places,
-    seen: &Seen,
+    seen: &SkeletonCounts,
     names: &BTreeMap<&str, &str>,
     tally: &mut Tally,
 ) {

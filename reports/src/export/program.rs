@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, FromArgMatches};
-use flow::{Counts, Evidence, Exit, Function};
+use flow::{Counts, Evidence, Exit, FunctionCode};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use profiledb::rows::{Image, ImageKind};
 use protocol::Kinds;
@@ -44,11 +44,11 @@ pub(crate) struct Options {
 
 /// A function of the program.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedFunction {
     /// Its name as the linker knows it.
     pub(crate) name: String,
     /// Its blocks.
-    pub(crate) code: Function,
+    pub(crate) code: FunctionCode,
     /// How often they ran.
     pub(crate) counts: Counts,
     /// Interrupts in it.
@@ -69,7 +69,7 @@ pub(crate) struct Program {
     /// What was seen of its code.
     pub(crate) evidence: Evidence,
     /// The functions that anything was seen of, by address.
-    pub(crate) functions: Vec<Counted>,
+    pub(crate) functions: Vec<CountedFunction>,
     /// Interrupts in it.
     pub(crate) samples: f64,
     /// The profile's images that are this file.
@@ -388,7 +388,7 @@ fn names(path: &Path, binary: &Binary, room: &Room) -> Option<Functions> {
 }
 
 /// The functions around all that was seen, with their counts.
-fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Counted> {
+fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<CountedFunction> {
     let mut bounds: BTreeMap<u64, (u64, String)> = BTreeMap::new();
     let places: BTreeSet<u64> = evidence.places().collect();
     let mut end = 0;
@@ -405,9 +405,9 @@ fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Cou
     let functions = bounds.into_iter().map(|(start, (end, name))| {
         let inside = evidence.targets.range(start..end);
         let entered = inside.flat_map(|(_, targets)| targets.keys().copied());
-        let code = Function::decode(&code(binary, start, end), start, &entered.collect());
+        let code = FunctionCode::decode(&code(binary, start, end), start, &entered.collect());
         let counts = Counts::of(&code, evidence, flow::Options::default());
-        Counted {
+        CountedFunction {
             name,
             code,
             counts,
@@ -424,7 +424,7 @@ fn functions(names: &Functions, binary: &Binary, evidence: &Evidence) -> Vec<Cou
 fn code(binary: &Binary, start: u64, end: u64) -> Vec<u8> {
     let mut code = Vec::new();
     let length = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
-    let length = length.min(Function::MOST_BYTES);
+    let length = length.min(FunctionCode::MOST_BYTES);
     while code.len() < length {
         let next = start.checked_add(code.len() as u64);
         match next.and_then(|next| binary.bytes(next)) {

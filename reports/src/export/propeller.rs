@@ -19,7 +19,7 @@ use self::layout::{Arc, Node};
 use self::map::Mapped;
 use super::Export;
 use super::profgen::count;
-use super::program::{CODE, Counted, Program, options};
+use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
@@ -56,7 +56,7 @@ const FLAG: &str = "-fbasic-block-address-map";
 /// A function with the blocks that ran.
 #[derive(Debug)]
 struct Laid<'p> {
-    function: &'p Counted,
+    function: &'p CountedFunction,
     /// The numbers of the blocks that ran, in their new order.
     blocks: Vec<u32>,
     /// Bytes of these blocks.
@@ -226,7 +226,7 @@ impl<'p> Layout<'p> {
 }
 
 /// The blocks of a function that ran, in their new order; `None`: none ran.
-fn laid<'p>(function: &'p Counted, mapped: &Mapped) -> Option<Laid<'p>> {
+fn laid<'p>(function: &'p CountedFunction, mapped: &Mapped) -> Option<Laid<'p>> {
     let blocks = &mapped.blocks;
     let around = |address: u64| {
         let index = blocks.partition_point(|block| block.start <= address);

@@ -17,7 +17,7 @@ use crate::view::{Heat, View};
 
 /// A function of the source, as frames refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Function {
+pub(crate) struct SourceFunction {
     /// Index of its image in the profile.
     pub(crate) image: usize,
     /// Its name, or what stands for one, without control characters.
@@ -73,7 +73,7 @@ pub(crate) struct Stacks<'p> {
     /// The rows that indices are of.
     pub(crate) profile: &'p Profile,
     /// Functions of the source.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<SourceFunction>,
     /// Instructions.
     pub(crate) locations: Vec<Location>,
     /// Interrupts, one for each stack of a process and access tag, and of a flush where that was
@@ -207,7 +207,7 @@ impl<'p> Stacks<'p> {
                     .insert(at.address, *pc);
             }
         }
-        let mut functions: BTreeMap<Function, usize> = BTreeMap::new();
+        let mut functions: BTreeMap<SourceFunction, usize> = BTreeMap::new();
         let mut of_pc = BTreeMap::new();
         for (image, pcs) in by_image {
             let addresses: Vec<u64> = pcs.keys().copied().collect();
@@ -231,7 +231,7 @@ impl<'p> Stacks<'p> {
                 });
             }
         }
-        let mut in_order: Vec<(Function, usize)> = functions.into_iter().collect();
+        let mut in_order: Vec<(SourceFunction, usize)> = functions.into_iter().collect();
         in_order.sort_by_key(|(_, index)| *index);
         self.functions = in_order.into_iter().map(|(function, _)| function).collect();
         of_pc
@@ -245,7 +245,7 @@ fn frames(
     image: usize,
     pc: usize,
     mut chain: Vec<symbolize::Frame>,
-) -> Vec<(Function, Option<u32>, bool)> {
+) -> Vec<(SourceFunction, Option<u32>, bool)> {
     let outermost = symbolize::Frame {
         name: Some(view.symbols.name_of(pc)),
         ..chain.pop().unwrap_or_default()
@@ -255,7 +255,7 @@ fn frames(
     let frames = chain.into_iter().enumerate();
     frames
         .map(|(place, frame)| {
-            let function = Function {
+            let function = SourceFunction {
                 image,
                 name: frame
                     .name

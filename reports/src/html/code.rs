@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::code::{Disassembler, Mode, Spacing};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
 use crate::report::is_supported;
-use crate::report::list::{self, Line, Listing, Profile};
+use crate::report::list::{self, ListedInstruction, Listing, Profile};
 use crate::sources::{For, Sources};
 use crate::symbols::FunctionId;
 use crate::view::View;
@@ -53,23 +53,23 @@ pub(super) struct Code {
     files: Vec<String>,
     /// File, line, and what is inlined there, the outermost first.
     places: Vec<(usize, u32, Vec<String>)>,
-    rows: Vec<Row>,
+    rows: Vec<ListingLine>,
     source: Vec<Excerpt>,
 }
 
 /// A line of a listing.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Row {
+enum ListingLine {
     /// So many instructions that were never seen.
     Quiet(usize),
     /// Address, text, cycles, samples, place, values.
-    Line(String, String, u64, u64, Option<usize>, Vec<Values>),
+    Instruction(String, String, u64, u64, Option<usize>, Vec<PageValues>),
 }
 
 /// The values of a parameter.
 #[derive(Debug, Serialize)]
-struct Values {
+struct PageValues {
     /// The parameter.
     p: String,
     /// Times a window came by.
@@ -153,7 +153,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
     let mut places = Vec::new();
     let mut of_place: BTreeMap<(usize, u32, &[String]), usize> = BTreeMap::new();
     let mut rows = Vec::new();
-    let is_quiet = |line: &Line| line.heat.samples == 0 && line.profiles.is_empty();
+    let is_quiet = |line: &ListedInstruction| line.heat.samples == 0 && line.profiles.is_empty();
     for run in listing.lines.chunk_by(|a, b| is_quiet(a) && is_quiet(b)) {
         let left_out = match run.first().is_some_and(is_quiet) && run.len() > QUIET {
             true => AROUND..run.len() - AROUND,
@@ -162,7 +162,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
         for (index, line) in run.iter().enumerate() {
             if left_out.contains(&index) {
                 if index == left_out.start {
-                    rows.push(Row::Quiet(left_out.len()));
+                    rows.push(ListingLine::Quiet(left_out.len()));
                 }
                 continue;
             }
@@ -186,7 +186,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
                 disassembler.text(&instruction, |_| target())
             });
             let shown = line.profiles.iter().filter(|profile| !profile.is_beside());
-            rows.push(Row::Line(
+            rows.push(ListingLine::Instruction(
                 format!("{:x}", line.address),
                 text.unwrap_or_else(|| "?".to_owned()),
                 whole(line.heat.cycles),
@@ -219,7 +219,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
         image: listing.image.clone(),
         address: listing.start.map(|start| format!("0x{start:x}")),
         build_id: listing.build_id.clone(),
-        narrow: listing.mode == Mode::Compatibility,
+        narrow: listing.mode == ProcessorMode::Compatibility,
         files: files
             .iter()
             .map(|file| file.to_string_lossy().into_owned())
@@ -230,7 +230,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
     }
 }
 
-fn values(profile: &Profile) -> Values {
+fn values(profile: &Profile) -> PageValues {
     let values = &profile.values;
     let shares = values
         .shares
@@ -245,7 +245,7 @@ fn values(profile: &Profile) -> Values {
                 rounded(share.high, 1),
             )
         });
-    Values {
+    PageValues {
         p: profile.parameter().to_owned(),
         r: values.reached,
         u: values.unknown,

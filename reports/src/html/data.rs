@@ -54,13 +54,13 @@ pub(super) struct Data {
     /// What counters say of the collection, as `vcpi status` says it; `null` if it says nothing.
     status: Value,
     images: Vec<String>,
-    functions: Rows<Function>,
+    functions: FirstRows<FunctionColumns>,
     tree: Tree,
-    code: Rows<Code>,
+    code: FirstRows<Code>,
     /// Answer of `args`.
-    arguments: Rows<Value>,
+    arguments: FirstRows<Value>,
     /// Answer of `cg`.
-    callers: Rows<Value>,
+    callers: FirstRows<Value>,
     reports: Vec<Section>,
     /// What the reader should know beside it.
     notes: Vec<String>,
@@ -68,7 +68,7 @@ pub(super) struct Data {
 
 /// The first of some rows.
 #[derive(Debug, Serialize)]
-struct Rows<T> {
+struct FirstRows<T> {
     rows: Vec<T>,
     /// How many more there are.
     more: usize,
@@ -76,7 +76,7 @@ struct Rows<T> {
 
 /// Short name, the whole one if that is another, image, address, cycles, samples.
 #[derive(Debug, Serialize)]
-struct Function(String, Option<String>, usize, Option<String>, u64, u64);
+struct FunctionColumns(String, Option<String>, usize, Option<String>, u64, u64);
 
 /// A report as people read it.
 #[derive(Debug, Serialize)]
@@ -108,7 +108,7 @@ impl Data {
         let epochs = epochs.iter().map(epochs::Shown::json).collect();
         let total = view.total();
         let ask = |view: &mut View<'_>, words: &[&str], most, forms| {
-            Asked::new(view, words, (common, read), most, forms)
+            ReportAnswer::new(view, words, (common, read), most, forms)
         };
         let mut images = Vec::new();
         let top = ask(view, &["top"], MOST_FUNCTIONS, Forms::Value)?;
@@ -147,7 +147,7 @@ impl Data {
 }
 
 /// The rows of `top` with their images told by number.
-fn functions(rows: Rows<Value>, images: &mut Vec<String>) -> Rows<Function> {
+fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<FunctionColumns> {
     let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
     let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
     let number = |row: &Value, key: &str| row.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -159,7 +159,7 @@ fn functions(rows: Rows<Value>, images: &mut Vec<String>) -> Rows<Function> {
             images.len() - 1
         });
         let short = names::short(&name);
-        Function(
+        FunctionColumns(
             short.clone(),
             Some(name).filter(|name| *name != short),
             image,
@@ -168,14 +168,14 @@ fn functions(rows: Rows<Value>, images: &mut Vec<String>) -> Rows<Function> {
             number(row, "samples"),
         )
     };
-    Rows {
+    FirstRows {
         rows: rows.rows.iter().map(function).collect(),
         more: rows.more,
     }
 }
 
 /// The instructions of the hottest functions.
-fn listings(view: &mut View<'_>, options: &Options) -> Result<Rows<Code>, Failure> {
+fn listings(view: &mut View<'_>, options: &Options) -> Result<FirstRows<Code>, Failure> {
     let hottest: Vec<FunctionId> = code::hottest(view);
     let before = view.ask_for(Some(hottest.iter().copied().collect()));
     view.look_at(&[]);
@@ -183,7 +183,7 @@ fn listings(view: &mut View<'_>, options: &Options) -> Result<Rows<Code>, Failur
     view.ask_for(before);
     let rows = rows?;
     let more = hottest.len().saturating_sub(rows.len());
-    Ok(Rows { rows, more })
+    Ok(FirstRows { rows, more })
 }
 
 /// Leaves out of an argument's values the rarest, and those that chance alone may have made. How
@@ -218,7 +218,7 @@ enum Forms {
 }
 
 /// A report's answer.
-struct Asked {
+struct ReportAnswer {
     /// For programs; `null` where there is no answer, or none for programs is wanted.
     value: Value,
     /// For people.
@@ -227,7 +227,7 @@ struct Asked {
     more: usize,
 }
 
-impl Asked {
+impl ReportAnswer {
     /// The first `most` rows of what a report answers. No form is made of the others.
     fn new(
         view: &mut View<'_>,
@@ -235,7 +235,7 @@ impl Asked {
         (common, read): (&Common, &Read),
         most: usize,
         forms: Forms,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<ReportAnswer, Failure> {
         let report = report(words)?;
         view.notes.clear();
         let before = view.begin_rows(Some(most));
@@ -243,7 +243,7 @@ impl Asked {
         let more = view.begin_rows(before.lines).left_out;
         let empty = Section::empty(words);
         match answer {
-            Ok(model) => Ok(Asked {
+            Ok(model) => Ok(ReportAnswer {
                 value: match (forms, words) {
                     (Forms::Page, _) => Value::Null,
                     (_, ["args"]) => {
@@ -267,7 +267,7 @@ impl Asked {
                 }),
                 more,
             }),
-            Err(Failure::Nothing(why)) => Ok(Asked {
+            Err(Failure::Nothing(why)) => Ok(ReportAnswer {
                 value: Value::Null,
                 section: Some(Section {
                     nothing: Some(why),
@@ -280,8 +280,8 @@ impl Asked {
     }
 
     /// The rows of the answer for programs.
-    fn into_rows(self) -> Rows<Value> {
-        Rows {
+    fn into_rows(self) -> FirstRows<Value> {
+        FirstRows {
             rows: match self.value {
                 Value::Array(rows) => rows,
                 _ => Vec::new(),

@@ -15,7 +15,7 @@ const MOST: usize = 40_000;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FrameKind {
     User,
     Kernel,
     Inlined,
@@ -25,7 +25,7 @@ enum Kind {
 
 /// A frame: name, image, kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Frame(String, String, Kind);
+struct Frame(String, String, FrameKind);
 
 /// The tree in preorder; the vectors are of one length.
 #[derive(Debug, Default, Serialize)]
@@ -54,10 +54,10 @@ pub(super) struct Tree {
 
 /// A node that is being added to.
 #[derive(Debug, Default)]
-struct Node {
+struct TreeNode {
     heat: Heat,
     own: f64,
-    next: BTreeMap<usize, Node>,
+    next: BTreeMap<usize, TreeNode>,
 }
 
 /// Tells frames by their index.
@@ -73,14 +73,14 @@ impl Frames {
     }
 }
 
-impl Kind {
+impl FrameKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::User => "user",
-            Kind::Kernel => "kernel",
-            Kind::Inlined => "inlined",
-            Kind::Process => "process",
-            Kind::Cut => "cut",
+            FrameKind::User => "user",
+            FrameKind::Kernel => "kernel",
+            FrameKind::Inlined => "inlined",
+            FrameKind::Process => "process",
+            FrameKind::Cut => "cut",
         }
     }
 }
@@ -96,7 +96,7 @@ impl Tree {
         };
         let mut frames = Frames::default();
         let mut ways = Ways::new(&stacks, kept);
-        let mut root = Node::default();
+        let mut root = TreeNode::default();
         for sample in &stacks.samples {
             match sample.cut {
                 None => tree.whole += sample.heat.samples,
@@ -122,8 +122,8 @@ impl Tree {
     }
 
     /// Adds what is below a node, the hottest first.
-    fn add(&mut self, node: &Node, depth: u16, least: f64) {
-        let mut next: Vec<(&usize, &Node)> = node.next.iter().collect();
+    fn add(&mut self, node: &TreeNode, depth: u16, least: f64) {
+        let mut next: Vec<(&usize, &TreeNode)> = node.next.iter().collect();
         next.sort_by(|a, b| {
             b.1.heat
                 .cycles
@@ -182,12 +182,12 @@ impl<'s, 'p> Ways<'s, 'p> {
         let bare = |name: &str, kind| Frame(name.to_owned(), String::new(), kind);
         self.way.clear();
         if let Some(name) = self.processes.get(&sample.process) {
-            self.way.push(frames.index(bare(name, Kind::Process)));
+            self.way.push(frames.index(bare(name, FrameKind::Process)));
         }
         // Where no stacks were kept, that is said once.
         if sample.cut.is_some() && self.kept {
             self.way
-                .push(frames.index(bare(UNKNOWN_CALLERS, Kind::Cut)));
+                .push(frames.index(bare(UNKNOWN_CALLERS, FrameKind::Cut)));
         }
         for location in sample.locations.iter().rev() {
             if let Some(known) = self.of_location.get_mut(*location) {
@@ -206,9 +206,9 @@ fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<u
     };
     let index = |frame: &stacks::Frame| {
         let kind = match frame.is_inlined {
-            true => Kind::Inlined,
-            false if stacks.is_kernel(location.image) => Kind::Kernel,
-            false => Kind::User,
+            true => FrameKind::Inlined,
+            false if stacks.is_kernel(location.image) => FrameKind::Kernel,
+            false => FrameKind::User,
         };
         let function = stacks.functions.get(frame.function);
         let name = function.map_or("?", |function| &function.name);
@@ -219,13 +219,13 @@ fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<u
 }
 
 /// How many nodes there are from one on.
-fn count(node: &Node) -> usize {
+fn count(node: &TreeNode) -> usize {
     1 + node.next.values().map(count).sum::<usize>()
 }
 
 /// What a node must have at least, for there to be room for all that have it.
-fn least(root: &Node) -> f64 {
-    fn gather(node: &Node, all: &mut Vec<f64>) {
+fn least(root: &TreeNode) -> f64 {
+    fn gather(node: &TreeNode, all: &mut Vec<f64>) {
         for next in node.next.values() {
             all.push(next.heat.cycles);
             gather(next, all);

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use super::feed::{By, Row};
+use super::feed::{By, ScreenLine};
 use super::screen::{Help, Screen, Sort};
 use crate::render::{clean, count, counted, cycles, wrapped};
 use crate::terminal::{self, Ink};
@@ -190,7 +190,7 @@ impl Columns {
         self.joined(cells)
     }
 
-    fn row(&self, screen: &Screen, row: &Row) -> String {
+    fn row(&self, screen: &Screen, row: &ScreenLine) -> String {
         let key = match screen.by {
             By::Function | By::Instruction => screen.names.shown(&row.key),
             By::Image | By::Process => clean(&row.key),
@@ -234,7 +234,7 @@ mod tests {
 
     fn drawn(columns: u16, rows: u16) -> Vec<String> {
         let mut screen = Screen::new(Names::Short, true);
-        let row = |key: &str, percent| Row {
+        let row = |key: &str, percent| ScreenLine {
             key: key.to_owned(),
             cycles: if percent > 1.0 { 1_500_000 } else { 1000 },
             percent,

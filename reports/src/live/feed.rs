@@ -49,7 +49,7 @@ impl By {
 
 /// What is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ScreenRequest {
     /// Where the cycles are.
     Rows {
         /// What to add up by.
@@ -68,9 +68,9 @@ pub(super) enum Asked {
     },
 }
 
-/// A row of `top`.
+/// A row of `top`, as the screen gets it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Row {
+pub(super) struct ScreenLine {
     pub(super) key: String,
     pub(super) cycles: u64,
     pub(super) percent: f64,
@@ -82,23 +82,23 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum News {
     /// Rows, and what is to be said beside them.
-    Rows(Asked, Vec<Row>, Vec<String>),
+    Rows(ScreenRequest, Vec<ScreenLine>, Vec<String>),
     /// A function's lines, and what is to be said beside them.
-    Lines(Asked, Vec<String>, Vec<String>),
+    Lines(ScreenRequest, Vec<String>, Vec<String>),
     /// Why there is nothing.
-    Failed(Asked, Failure),
+    Failed(ScreenRequest, Failure),
 }
 
 /// The thread's other end.
 pub(super) struct Feed {
-    questions: Sender<Asked>,
+    questions: Sender<ScreenRequest>,
     answers: Receiver<News>,
 }
 
 impl Feed {
     /// Begins to read. With an interval the same is read again and again, until something else is
     /// asked for.
-    pub(super) fn start(common: &Common, interval: Option<Duration>, first: Asked) -> Feed {
+    pub(super) fn start(common: &Common, interval: Option<Duration>, first: ScreenRequest) -> Feed {
         let (questions, asked) = channel();
         let (told, answers) = channel();
         let common = common.clone();
@@ -108,7 +108,7 @@ impl Feed {
     }
 
     /// Asks for something else.
-    pub(super) fn ask(&self, asked: Asked) {
+    pub(super) fn ask(&self, asked: ScreenRequest) {
         // Where the thread has ended, that shows when news are asked for.
         let _ = self.questions.send(asked);
     }
@@ -135,8 +135,8 @@ fn ended() -> Failure {
 fn serve(
     common: &Common,
     interval: Option<Duration>,
-    first: Asked,
-    questions: &Receiver<Asked>,
+    first: ScreenRequest,
+    questions: &Receiver<ScreenRequest>,
     answers: &Sender<News>,
 ) {
     let mut asked = first;
@@ -161,20 +161,20 @@ fn serve(
     }
 }
 
-fn answer(common: &Common, asked: Asked) -> News {
+fn answer(common: &Common, asked: ScreenRequest) -> News {
     let mut said = Said::Held(Vec::new());
     let mut common = common.clone();
     let read = match &asked {
-        Asked::Rows { by, image } => {
+        ScreenRequest::Rows { by, image } => {
             common.image.extend(image.clone());
             let json = |model: &dyn Model| model.pretty().map_err(Failure::from);
             let words = ["top", "--by", by.word()];
             report(&words, &common, &json, &mut said).and_then(|text| {
-                let rows: Vec<Row> = serde_json::from_str(&text)?;
+                let rows: Vec<ScreenLine> = serde_json::from_str(&text)?;
                 Ok(News::Rows(asked.clone(), rows, Vec::new()))
             })
         }
-        Asked::Function { name, image, width } => {
+        ScreenRequest::Function { name, image, width } => {
             common.image.extend(image.clone());
             let names = common.names();
             let look = Look {

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::feed::{Asked, By, News, Row};
+use super::feed::{By, News, ScreenLine, ScreenRequest};
 use crate::names::Names;
 
 /// What rows are sorted by.
@@ -19,7 +19,7 @@ pub(super) enum Action {
     /// The end.
     Leave,
     /// Something is to be read.
-    Ask(Asked),
+    Ask(ScreenRequest),
     /// The next drawing shows it.
     Stay,
 }
@@ -28,7 +28,7 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub(super) struct Listing {
     /// What was asked for.
-    asked: Asked,
+    asked: ScreenRequest,
     pub(super) name: String,
     /// Nothing until they were read.
     pub(super) lines: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Screen {
     pub(super) is_live: bool,
     pub(super) by: By,
     pub(super) image: Option<String>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ScreenLine>,
     pub(super) sort: Sort,
     /// The other way round.
     pub(super) is_reversed: bool,
@@ -93,10 +93,10 @@ impl Screen {
     }
 
     /// What is shown, as it is asked for.
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn asked(&self) -> ScreenRequest {
         match &self.listing {
             Some(listing) => listing.asked.clone(),
-            None => Asked::Rows {
+            None => ScreenRequest::Rows {
                 by: self.by,
                 image: self.image.clone(),
             },
@@ -132,10 +132,10 @@ impl Screen {
     }
 
     /// The terminal has another width: what is to be laid out again.
-    pub(super) fn resize(&mut self, columns: u16) -> Option<Asked> {
+    pub(super) fn resize(&mut self, columns: u16) -> Option<ScreenRequest> {
         self.columns = columns;
         let listing = self.listing.as_mut()?;
-        if let Asked::Function { width, .. } = &mut listing.asked {
+        if let ScreenRequest::Function { width, .. } = &mut listing.asked {
             *width = columns;
         }
         Some(listing.asked.clone())
@@ -210,7 +210,7 @@ impl Screen {
         match self.by {
             By::Function | By::Instruction => {
                 self.listing = Some(Listing {
-                    asked: Asked::Function {
+                    asked: ScreenRequest::Function {
                         name: row.key.clone(),
                         image: row.image,
                         width: self.columns,
@@ -276,8 +276,8 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn row(key: &str, cycles: u64, samples: u64) -> Row {
-        Row {
+    fn row(key: &str, cycles: u64, samples: u64) -> ScreenLine {
+        ScreenLine {
             key: key.to_owned(),
             cycles,
             percent: 0.0,
@@ -323,7 +323,7 @@ mod tests {
     fn descending() {
         let mut screen = screen();
         press(&mut screen, KeyCode::Down);
-        let asked = Asked::Function {
+        let asked = ScreenRequest::Function {
             name: "b".to_owned(),
             image: Some("/image".to_owned()),
             width: COLUMNS,
@@ -333,7 +333,7 @@ mod tests {
             Action::Ask(asked.clone())
         );
         screen.take(News::Rows(
-            Asked::Rows {
+            ScreenRequest::Rows {
                 by: By::Function,
                 image: None,
             },
@@ -347,11 +347,11 @@ mod tests {
         assert_eq!(screen.listing.as_ref().map(|listing| listing.top), Some(8));
         assert!(matches!(
             screen.resize(60),
-            Some(Asked::Function { width: 60, .. })
+            Some(ScreenRequest::Function { width: 60, .. })
         ));
         assert!(matches!(
             press(&mut screen, KeyCode::Esc),
-            Action::Ask(Asked::Rows { .. })
+            Action::Ask(ScreenRequest::Rows { .. })
         ));
         assert_eq!(press(&mut screen, KeyCode::Char('q')), Action::Leave);
     }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::routes::{Build, Language, Route, joined};
-use super::steps::{PROFDATA, PROFGEN, Step};
+use super::steps::{BuildStep, PROFDATA, PROFGEN};
 use super::{Basis, How, beside, export, here};
 use crate::args::Common;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub(super) fn build(
     from: Basis,
     how: How,
     command: &[OsString],
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<BuildStep>, Failure> {
     let image = match common.image.as_slice() {
         [] => None,
         [one] => Some(one),
@@ -112,10 +112,10 @@ pub(super) fn build(
 }
 
 /// A step that reads counts of a program, and writes a profile.
-type Reader = fn(&str, &OsStr, &Path, &Path) -> Step;
+type Reader = fn(&str, &OsStr, &Path, &Path) -> BuildStep;
 
-fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> Step {
-    let mut step = Step::new([PROFGEN.of(version)]);
+fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> BuildStep {
+    let mut step = BuildStep::new([PROFGEN.of(version)]);
     for (name, value) in [
         ("--unsymbolized-profile", counts.as_os_str()),
         ("--binary", image),
@@ -133,8 +133,8 @@ fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> Ste
     step
 }
 
-fn merge(version: &str, _image: &OsStr, counts: &Path, profile: &Path) -> Step {
-    let mut step = Step::new([PROFDATA.of(version)]);
+fn merge(version: &str, _image: &OsStr, counts: &Path, profile: &Path) -> BuildStep {
+    let mut step = BuildStep::new([PROFDATA.of(version)]);
     step.words.extend(["merge", "-o"].map(OsString::from));
     step.words.extend([profile.into(), counts.into()]);
     step
@@ -154,8 +154,8 @@ fn language(command: &[OsString]) -> Language {
 }
 
 /// The command that builds, with what makes compilers keep or use profiles.
-fn compile(command: &[OsString], version: &str, build: Build<'_>, wanted: Wanted<'_>) -> Step {
-    let mut step = Step::new(command.iter().cloned());
+fn compile(command: &[OsString], version: &str, build: Build<'_>, wanted: Wanted<'_>) -> BuildStep {
+    let mut step = BuildStep::new(command.iter().cloned());
     let Some(program) = command.first() else {
         return step;
     };

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// A command with what it is told in the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct BuildStep {
     /// Variables that it has besides those that all have.
     pub(super) variables: Vec<(&'static str, OsString)>,
     /// The program, and what it is told.
@@ -18,10 +18,10 @@ pub(super) struct Step {
     pub(super) writes: Option<(PathBuf, &'static str)>,
 }
 
-impl Step {
+impl BuildStep {
     /// A command of these words.
-    pub(super) fn new<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Step {
-        Step {
+    pub(super) fn new<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> BuildStep {
+        BuildStep {
             variables: Vec::new(),
             words: words.into_iter().map(Into::into).collect(),
             writes: None,
@@ -60,7 +60,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for BuildStep {
     /// The command as a shell takes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variables = self.variables.iter();
@@ -187,7 +187,7 @@ mod tests {
     /// A step is printed as a shell takes it, whatever its words are.
     #[test]
     fn plain_commands() {
-        let mut step = Step::new(["make", "CC=clang -g1", "it's", ""]);
+        let mut step = BuildStep::new(["make", "CC=clang -g1", "it's", ""]);
         step.variables
             .push(("RUSTFLAGS", OsString::from("-C debuginfo=1")));
         assert_eq!(
@@ -199,13 +199,13 @@ mod tests {
     /// A step that fails, or cannot be run, is named with the reason.
     #[test]
     fn failures() {
-        assert!(Step::new(["true"]).run().is_ok());
-        let failure = Step::new(["false"]).run().expect_err("it fails");
+        assert!(BuildStep::new(["true"]).run().is_ok());
+        let failure = BuildStep::new(["false"]).run().expect_err("it fails");
         assert_eq!(failure.code(), 5);
         assert!(failure.to_string().ends_with(": false"), "{failure}");
-        assert!(Step::new(["/nowhere/program"]).run().is_err());
+        assert!(BuildStep::new(["/nowhere/program"]).run().is_err());
         let empty = tempfile::NamedTempFile::new().expect("a file");
-        let mut step = Step::new(["true"]);
+        let mut step = BuildStep::new(["true"]);
         step.writes = Some((empty.path().to_owned(), "no lines"));
         let failure = step.run().expect_err("it wrote nothing");
         assert!(

@@ -52,14 +52,14 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Callees {
-    rows: Vec<Row>,
+    rows: Vec<FunctionCalls>,
     #[serde(skip)]
     options: Args,
 }
 
 /// Calls of one function, from all sites together or from one.
 #[derive(Debug, Serialize)]
-struct Row {
+struct FunctionCalls {
     function: String,
     image: Option<String>,
     caller: Option<String>,
@@ -148,7 +148,7 @@ impl Query for Args {
 }
 
 /// The rows, and the number of functions among them whose live arguments are not known.
-fn rows(view: &View<'_>) -> (Vec<Row>, usize) {
+fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
     let profile = view.profile;
     let entries: BTreeSet<usize> = profile
         .hotlists
@@ -257,7 +257,7 @@ fn row(
     calls: u64,
     (live, declared): (&Live, Option<&Declaration>),
     values: &[Values],
-) -> Row {
+) -> FunctionCalls {
     let mut args = match declared {
         Some(declared) => declared_arguments(live, declared, values),
         None => live_arguments(live, values),
@@ -278,7 +278,7 @@ fn row(
         .get(callee)
         .filter(|_| !function.ends_with(STUB));
     let image = pc.map(|pc| view.image_path(pc.image).to_owned());
-    Row {
+    FunctionCalls {
         function: function.strip_suffix(STUB).unwrap_or(&function).to_owned(),
         image,
         caller: site.map(|pc| view.symbols.name_of(pc)),
@@ -369,7 +369,7 @@ impl Model for Callees {
     }
 }
 
-impl Row {
+impl FunctionCalls {
     /// The values of all arguments on one line.
     fn values(&self, options: &Args) -> String {
         let mut texts: Vec<(usize, String)> = Vec::new();

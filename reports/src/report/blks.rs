@@ -19,7 +19,7 @@ use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
 };
 use crate::elf::Elf;
-use crate::listing::{Line, lines};
+use crate::listing::{FunctionInstruction, lines};
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::{Answer, Model, Needs, Query};
@@ -66,7 +66,7 @@ struct Run {
     image: String,
     first: String,
     last: String,
-    instructions: Vec<Step>,
+    instructions: Vec<RunInstruction>,
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
     /// Of these, what would go if the invariant results were constants.
@@ -76,11 +76,11 @@ struct Run {
 
 /// One instruction of a run.
 #[derive(Debug)]
-struct Step {
+struct RunInstruction {
     address: u64,
     instruction: Instruction,
     /// The most frequent result; none where the instruction has no result.
-    outcome: Option<Outcome>,
+    outcome: Option<FrequentResult>,
     heat: Heat,
 }
 
@@ -99,7 +99,7 @@ struct JsonStep {
     cycles: u64,
 }
 
-impl Serialize for Step {
+impl Serialize for RunInstruction {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let outcome = self.outcome.as_ref();
         let value: Option<JsonValue> = outcome.map(|outcome| outcome.class.json(outcome.value));
@@ -125,12 +125,12 @@ enum Effect {
     /// Computes a register that nothing is known of.
     Unknown,
     /// Computes a register with these values.
-    Result(Outcome),
+    Result(FrequentResult),
 }
 
 /// The most frequent result of an instruction.
 #[derive(Debug, Clone, PartialEq)]
-struct Outcome {
+struct FrequentResult {
     parameter: Arc<str>,
     class: Class,
     value: u64,
@@ -144,7 +144,7 @@ struct Outcome {
     read_only: bool,
 }
 
-impl Outcome {
+impl FrequentResult {
     /// Whether it is invariant, and windows were needed to know that.
     fn is_news(&self) -> bool {
         self.invariant && self.samples > 0 && !self.read_only
@@ -174,11 +174,11 @@ impl Query for Blks {
 
 /// What is known of the results of an instruction.
 #[derive(Default)]
-struct Known {
+struct KnownResults {
     /// How many it has.
     results: usize,
     /// The one that varies most stands for all of them.
-    least: Option<Outcome>,
+    least: Option<FrequentResult>,
 }
 
 /// Runs that are found before those are left out for which there is no room.
@@ -243,8 +243,8 @@ fn order(view: &mut View<'_>, rows: &mut Vec<Run>) {
 }
 
 /// What is known of results, by PC. Values are looked at one by one: all of them take much memory.
-fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, Known> {
-    let mut by_pc: HashMap<usize, Known> = HashMap::default();
+fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, KnownResults> {
+    let mut by_pc: HashMap<usize, KnownResults> = HashMap::default();
     let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
     view.each_value_of(is_destination, &mut |values| {
         let known = by_pc.entry(values.pc).or_default();
@@ -252,7 +252,7 @@ fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, Known> {
         let Some(top) = values.shares.first() else {
             return;
         };
-        let varies_more = |least: &Outcome| top.percent.total_cmp(&least.percent).is_lt();
+        let varies_more = |least: &FrequentResult| top.percent.total_cmp(&least.percent).is_lt();
         if !known.least.as_ref().is_none_or(varies_more) {
             return;
         }
@@ -262,7 +262,7 @@ fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, Known> {
             names.insert(Arc::clone(&name));
             name
         });
-        known.least = Some(Outcome {
+        known.least = Some(FrequentResult {
             parameter: name,
             class: values.class(),
             value: top.value,
@@ -278,7 +278,11 @@ fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, Known> {
     by_pc
 }
 
-fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFactory) -> Effect {
+fn effect(
+    line: &FunctionInstruction,
+    known: Option<&KnownResults>,
+    factory: &mut InstructionInfoFactory,
+) -> Effect {
     let Some(instruction) = line.instruction else {
         return Effect::Unknown;
     };
@@ -286,7 +290,7 @@ fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFacto
     if computed == 0 {
         return Effect::Nothing;
     }
-    if let Some(Known { results, least }) = known
+    if let Some(KnownResults { results, least }) = known
         && let Some(outcome) = least
     {
         if *results < computed && outcome.invariant && computed > 1 {
@@ -297,7 +301,7 @@ fn effect(line: &Line, known: Option<&Known>, factory: &mut InstructionInfoFacto
     match constant(&instruction) {
         Some(value) => {
             let parameter = instructions::register_name(instruction.op0_register());
-            Effect::Result(Outcome {
+            Effect::Result(FrequentResult {
                 class: Class::of_parameter(&parameter),
                 parameter: parameter.as_str().into(),
                 value,
@@ -328,7 +332,7 @@ fn loads_read_only(instruction: &Instruction, elf: Option<&Elf>) -> bool {
 }
 
 /// Ranges of lines that run from first to last without a transfer in or out.
-fn blocks(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
+fn blocks(lines: &[FunctionInstruction]) -> Vec<std::ops::Range<usize>> {
     let targets: BTreeSet<u64> = lines
         .iter()
         .filter_map(|line| line.instruction.as_ref().and_then(direct_target))
@@ -400,7 +404,12 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option<Run> {
+fn row(
+    view: &View<'_>,
+    id: usize,
+    lines: &[FunctionInstruction],
+    effects: &[Effect],
+) -> Option<Run> {
     let function = view.symbols.function(id)?;
     let (mut sum, mut constant) = (Heat::default(), Heat::default());
     let mut instructions = Vec::new();
@@ -413,7 +422,7 @@ fn row(view: &View<'_>, id: usize, lines: &[Line], effects: &[Effect]) -> Option
         if matches!(effect, Effect::Result(outcome) if outcome.invariant && !outcome.read_only) {
             constant.add(heat);
         }
-        instructions.push(Step {
+        instructions.push(RunInstruction {
             address: line.address,
             instruction: line.instruction?,
             outcome: match effect {
@@ -482,14 +491,14 @@ impl Run {
                 known.map_or_else(String::new, |outcome| count(outcome.samples)),
                 format!("0x{:x}", step.address),
                 disassembler.text(&step.instruction, |_| None),
-                outcome.map_or_else(String::new, Outcome::text),
+                outcome.map_or_else(String::new, FrequentResult::text),
             ]);
         }
         table
     }
 }
 
-impl Outcome {
+impl FrequentResult {
     fn text(&self) -> String {
         let share = match self.supported {
             true => {
@@ -523,7 +532,7 @@ mod tests {
     }
 
     fn result(percent: f64, samples: u64) -> Effect {
-        Effect::Result(Outcome {
+        Effect::Result(FrequentResult {
             pointed: None,
             parameter: "eax".into(),
             class: Class::Integer(32),
@@ -622,9 +631,9 @@ mod tests {
             (9, &[0x90]),
             (10, &[0x90]),
         ];
-        let lines: Vec<Line> = code
+        let lines: Vec<FunctionInstruction> = code
             .iter()
-            .map(|(address, bytes)| Line {
+            .map(|(address, bytes)| FunctionInstruction {
                 address: *address,
                 instruction: decode(bytes, *address),
                 pc: None,

@@ -38,12 +38,12 @@ pub(crate) struct Branches {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Directions {
-    rows: Vec<Row>,
+    rows: Vec<BranchSite>,
 }
 
 /// One branch.
 #[derive(Debug, Serialize)]
-struct Row {
+struct BranchSite {
     address: String,
     function: String,
     image: String,
@@ -61,7 +61,7 @@ struct Row {
 
 /// What rows of one branch say together.
 #[derive(Debug)]
-struct Sum {
+struct DirectionSums {
     /// Times that windows came by.
     reached: u64,
     /// What was taken, what was not, and what is unknown weighs.
@@ -69,8 +69,8 @@ struct Sum {
     squares: Option<f64>,
 }
 
-impl Sum {
-    const NONE: Sum = Sum {
+impl DirectionSums {
+    const NONE: DirectionSums = DirectionSums {
         reached: 0,
         weights: [0.0; 3],
         squares: Some(0.0),
@@ -127,11 +127,11 @@ impl Query for Branches {
 }
 
 /// All rows, those seen most first.
-fn rows(view: &mut View<'_>) -> Vec<Row> {
-    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
+fn rows(view: &mut View<'_>) -> Vec<BranchSite> {
+    let mut sums: BTreeMap<usize, DirectionSums> = BTreeMap::new();
     for row in &view.profile.branches {
         if view.wants(row.pc) {
-            sums.entry(row.pc).or_insert(Sum::NONE).add(row);
+            sums.entry(row.pc).or_insert(DirectionSums::NONE).add(row);
         }
     }
     let mut sums: Vec<_> = sums
@@ -146,7 +146,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
         };
         let [taken, not_taken, unknown] = sum.weights.map(seen);
         let interval = sum.interval();
-        rows.push(Row {
+        rows.push(BranchSite {
             address: view.address(index),
             function: view.symbols.name_of(index),
             image: view.image_path(pc.image).to_owned(),
@@ -231,7 +231,7 @@ mod tests {
     /// windows tell; the times that windows came by are those of all.
     #[test]
     fn weights() {
-        let mut sum = Sum::NONE;
+        let mut sum = DirectionSums::NONE;
         assert_eq!((sum.percent(), sum.interval()), (None, None));
         sum.add(&row([50, 10, 0], [5.0, 5.0, 0.0], Some(1.0)));
         assert_eq!((sum.reached, sum.percent()), (60, Some(50.0)));

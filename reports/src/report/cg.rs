@@ -59,12 +59,12 @@ impl Cg {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Callers {
-    rows: Vec<Row>,
+    rows: Vec<Caller>,
 }
 
 /// One caller of one function.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Caller {
     function: String,
     image: String,
     caller: Option<String>,
@@ -74,12 +74,12 @@ struct Row {
     base: &'static str,
     /// Of the calls that breakpoints at the function's entry saw, those from here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entries: Option<Entries>,
+    entries: Option<EntryCalls>,
 }
 
 /// Calls at an entry.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Entries {
+struct EntryCalls {
     calls: u64,
     percent: f64,
 }
@@ -139,7 +139,7 @@ fn entries(view: &View<'_>) -> Calls {
 }
 
 /// All rows, those of the hottest functions first.
-fn rows(view: &View<'_>) -> Vec<Row> {
+fn rows(view: &View<'_>) -> Vec<Caller> {
     let mut callers: BTreeMap<FunctionId, BTreeMap<Option<usize>, Heat>> = BTreeMap::new();
     for row in &view.profile.cycles {
         if let Some(function) = view.symbols.function_of(row.pc)
@@ -188,7 +188,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             if !view.is_enough(heat.samples.max(whole)) {
                 continue;
             }
-            rows.push(Row {
+            rows.push(Caller {
                 function: function.name.clone(),
                 image: view.image_path(function.image).to_owned(),
                 caller: site.map(|pc| view.symbols.name_of(pc)),
@@ -196,7 +196,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
                 samples: heat.samples,
                 percent: rounded(percent(heat.cycles, total.cycles), 1),
                 base: "time",
-                entries: calls.map(|calls| Entries {
+                entries: calls.map(|calls| EntryCalls {
                     calls: whole,
                     percent: rounded(percent(calls, all), 1),
                 }),
@@ -218,7 +218,7 @@ impl Model for Callers {
             };
             let function = names.shown(&row.function);
             let entries = match row.entries {
-                Some(Entries { calls, percent }) => {
+                Some(EntryCalls { calls, percent }) => {
                     format!(" {percent:.1}% of executions [{}]", counted(calls, "call"))
                 }
                 None => String::new(),

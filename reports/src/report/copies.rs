@@ -90,7 +90,7 @@ const IMPLEMENTATIONS: [&str; 18] = [
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Sizes {
-    rows: Vec<Row>,
+    rows: Vec<CopyCalls>,
     #[serde(skip)]
     most: usize,
     /// Some call sites alone are shown.
@@ -100,7 +100,7 @@ struct Sizes {
 
 /// Calls of one function from one site, or from all sites together.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct CopyCalls {
     /// `memcpy` and the like.
     pub(super) function: &'static str,
     /// The implementation.
@@ -187,10 +187,10 @@ impl Query for Copies {
 type Place = (usize, Option<usize>);
 
 /// A function that has a size, and what tells it.
-type Kind = (&'static str, &'static str);
+type SizedFunction = (&'static str, &'static str);
 
 /// All rows: functions by their time, each with its call sites by theirs.
-pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
+pub(super) fn rows(view: &View<'_>) -> Vec<CopyCalls> {
     let entries = entries(view);
     let of_function: BTreeMap<FunctionId, usize> = entries
         .keys()
@@ -251,7 +251,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<Row> {
         let (function, _) = *entries.get(&callee)?;
         let heat = heat_of(place);
         let profiles = sizes.remove(&place).unwrap_or_default();
-        Some(Row {
+        Some(CopyCalls {
             function,
             callee: view.symbols.name_of_entry(callee),
             caller: site.map(|pc| view.symbols.name_of(pc)),
@@ -285,8 +285,8 @@ pub(crate) fn sizes_at(view: &View<'_>) -> Vec<(usize, Vec<(u64, f64)>)> {
 }
 
 /// The entries of functions that have a size.
-fn entries(view: &View<'_>) -> BTreeMap<usize, Kind> {
-    let mut called_as: BTreeMap<usize, BTreeSet<Kind>> = BTreeMap::new();
+fn entries(view: &View<'_>) -> BTreeMap<usize, SizedFunction> {
+    let mut called_as: BTreeMap<usize, BTreeSet<SizedFunction>> = BTreeMap::new();
     for row in &view.profile.calls {
         if let Some(callee) = row.callee {
             let names = called_as.entry(callee).or_default();
@@ -298,7 +298,7 @@ fn entries(view: &View<'_>) -> BTreeMap<usize, Kind> {
             called_as.entry(row.pc).or_default();
         }
     }
-    let entry = |(pc, called_as): (usize, BTreeSet<Kind>)| {
+    let entry = |(pc, called_as): (usize, BTreeSet<SizedFunction>)| {
         let function = view.symbols.function_of(pc);
         let is_named = function.is_some_and(|id| {
             let function = view.symbols.function(id);
@@ -327,7 +327,7 @@ fn stub_at(view: &View<'_>, site: usize) -> Option<String> {
 }
 
 /// The function that a name is of, or of an implementation of.
-fn kind(name: &str) -> Option<Kind> {
+fn kind(name: &str) -> Option<SizedFunction> {
     let name = name
         .strip_suffix(STUB)
         .unwrap_or(name)
@@ -349,7 +349,7 @@ fn kind(name: &str) -> Option<Kind> {
 /// The sizes at each place.
 fn sizes(
     view: &View<'_>,
-    entries: &BTreeMap<usize, Kind>,
+    entries: &BTreeMap<usize, SizedFunction>,
     of_function: &BTreeMap<FunctionId, usize>,
 ) -> BTreeMap<Place, Vec<Values>> {
     // What is returned is known wherever a function returns.
@@ -376,7 +376,7 @@ fn sizes(
     sizes
 }
 
-fn tells(entries: &BTreeMap<usize, Kind>, entry: usize) -> Option<&'static str> {
+fn tells(entries: &BTreeMap<usize, SizedFunction>, entry: usize) -> Option<&'static str> {
     entries.get(&entry).map(|(_, parameter)| *parameter)
 }
 

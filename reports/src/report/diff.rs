@@ -61,7 +61,7 @@ const NONE: &str = "-";
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Changes {
-    rows: Vec<Row>,
+    rows: Vec<FunctionChange>,
     #[serde(skip)]
     names: [String; 2],
     #[serde(skip)]
@@ -73,11 +73,11 @@ struct Changes {
 
 /// A function on both sides.
 #[derive(Debug, Serialize)]
-struct Row {
+struct FunctionChange {
     key: String,
     image: String,
-    before: Option<Part>,
-    after: Option<Part>,
+    before: Option<FunctionSide>,
+    after: Option<FunctionSide>,
     /// In percentage points.
     change: f64,
     /// How often chance alone would make the shares differ as much.
@@ -89,7 +89,7 @@ struct Row {
 
 /// A function on one side, as `top` has it.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Part {
+struct FunctionSide {
     #[serde(rename = "cycles", serialize_with = "super::whole_cycles")]
     heat: Heat,
     percent: f64,
@@ -136,7 +136,7 @@ impl Comparison for Diff {
                 counted(compared.1 as u64, "parameter"),
             )));
         }
-        let mut rows: Vec<Row> = rows.into_values().collect();
+        let mut rows: Vec<FunctionChange> = rows.into_values().collect();
         rows.sort_by(|a, b| {
             let size = b.change.abs().total_cmp(&a.change.abs());
             size.then_with(|| a.key.cmp(&b.key))
@@ -182,7 +182,7 @@ fn side(word: &str) -> Result<Side, Failure> {
 }
 
 /// A row for each function that either side has samples of.
-fn functions(views: [&View<'_>; 2], families: &Families) -> BTreeMap<Key, Row> {
+fn functions(views: [&View<'_>; 2], families: &Families) -> BTreeMap<Key, FunctionChange> {
     let mut parts: BTreeMap<Key, [Heat; 2]> = BTreeMap::new();
     // What samples weigh is not the same everywhere: as many alike tell as much (Kish).
     let mut squares = [0.0; 2];
@@ -214,13 +214,13 @@ fn functions(views: [&View<'_>; 2], families: &Families) -> BTreeMap<Key, Row> {
             )
         });
         let part = |side: usize| {
-            (heats[side].samples > 0).then_some(Part {
+            (heats[side].samples > 0).then_some(FunctionSide {
                 heat: heats[side],
                 percent: rounded(shares[side], 2),
                 samples: heats[side].samples,
             })
         };
-        let row = Row {
+        let row = FunctionChange {
             key: match &key.name {
                 Some(name) => name.clone(),
                 None => format!("{} (code without names)", families.name(key.family)),
@@ -238,10 +238,10 @@ fn functions(views: [&View<'_>; 2], families: &Families) -> BTreeMap<Key, Row> {
     parts.into_iter().map(row).collect()
 }
 
-impl Row {
+impl FunctionChange {
     /// A function without samples on either side.
-    fn of_values(key: &Key, families: &Families) -> Row {
-        Row {
+    fn of_values(key: &Key, families: &Families) -> FunctionChange {
+        FunctionChange {
             key: key.name.clone().unwrap_or_default(),
             image: families.name(key.family).to_owned(),
             before: None,
@@ -255,7 +255,7 @@ impl Row {
 }
 
 /// Marks what changed: functions among functions, parameters among parameters.
-fn mark(rows: &mut BTreeMap<Key, Row>) {
+fn mark(rows: &mut BTreeMap<Key, FunctionChange>) {
     let of_functions = limit(rows.values().map(|row| row.p).collect());
     let profiles = rows.values().flat_map(|row| &row.profiles);
     let of_values = limit(profiles.map(|profile| profile.p).collect());
@@ -328,12 +328,12 @@ impl Model for Changes {
     }
 }
 
-impl Row {
+impl FunctionChange {
     fn cells(&self, names: Names) -> Vec<String> {
-        let share = |part: &Option<Part>| {
+        let share = |part: &Option<FunctionSide>| {
             part.map_or_else(|| NONE.to_owned(), |part| format!("{:.2}", part.percent))
         };
-        let samples = |part: &Option<Part>| part.map_or(0, |part| part.samples);
+        let samples = |part: &Option<FunctionSide>| part.map_or(0, |part| part.samples);
         vec![
             share(&self.before),
             share(&self.after),

@@ -14,9 +14,9 @@ use std::path::Path;
 use parameters::Parameter;
 use serde::Serialize;
 
-use self::find::Found;
-use self::fold::Known;
-use self::patch::{Kind, Language, Told, divided_by, patch};
+use self::find::Opportunity;
+use self::fold::KnownPlace;
+use self::patch::{HintKind, Language, Told, divided_by, patch};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
 use crate::code::decode;
@@ -95,7 +95,7 @@ struct Ranked {
 /// One opportunity.
 #[derive(Debug, Serialize)]
 struct Hint {
-    kind: Kind,
+    kind: HintKind,
     function: String,
     image: String,
     /// Where the value is seen.
@@ -207,8 +207,8 @@ fn is_operand(parameter: &str) -> bool {
 
 /// Hints whose instructions an earlier one folds already are left out: a value and what is computed
 /// from it are one opportunity.
-fn without_repeats(found: Vec<Found>) -> Vec<Found> {
-    let mut kept: Vec<Found> = Vec::new();
+fn without_repeats(found: Vec<Opportunity>) -> Vec<Opportunity> {
+    let mut kept: Vec<Opportunity> = Vec::new();
     for one in found {
         let is_repeat = kept.iter().any(|other| {
             other.function == one.function
@@ -223,7 +223,7 @@ fn without_repeats(found: Vec<Found>) -> Vec<Found> {
 }
 
 /// What a hint says.
-fn hint(view: &View<'_>, found: &Found, total: f64, sources: &mut Sources) -> Option<Hint> {
+fn hint(view: &View<'_>, found: &Opportunity, total: f64, sources: &mut Sources) -> Option<Hint> {
     let pc = view.profile.pcs.get(found.pc)?;
     let (image, address) = (pc.image, found.shown.unwrap_or(pc.address));
     let place = view.symbols.places(image, &[address]).pop();
@@ -310,21 +310,21 @@ fn signed((value, known): (u64, u32), bits: u32) -> Option<String> {
 }
 
 /// The variable that has a value which is known there.
-fn variable(view: &View<'_>, image: usize, known: Known) -> Option<String> {
+fn variable(view: &View<'_>, image: usize, known: KnownPlace) -> Option<String> {
     let (at, register) = match known {
-        Known::Read(at, register) | Known::After(at, register) => (at, Some(register)),
-        Known::InMemory(at) => (at, None),
-        Known::AtEntry(..) | Known::Low(..) => return None,
+        KnownPlace::Read(at, register) | KnownPlace::After(at, register) => (at, Some(register)),
+        KnownPlace::InMemory(at) => (at, None),
+        KnownPlace::AtEntry(..) | KnownPlace::Low(..) => return None,
     };
     let one = decode(view.symbols.elf(image)?.few_bytes(at)?, at)?;
     let of_register = register.and_then(|register| {
         let place = match known {
-            Known::After(..) => one.next_ip(),
+            KnownPlace::After(..) => one.next_ip(),
             _ => at,
         };
         view.symbols.held(image, place, register)
     });
-    let is_load = !matches!(known, Known::Read(..)) && one.is_ip_rel_memory_operand();
+    let is_load = !matches!(known, KnownPlace::Read(..)) && one.is_ip_rel_memory_operand();
     of_register.or_else(|| {
         let address = is_load.then(|| one.ip_rel_memory_address())?;
         let name = Data::of(&view.symbols, image).at(address)?;
@@ -333,7 +333,7 @@ fn variable(view: &View<'_>, image: usize, known: Known) -> Option<String> {
     })
 }
 
-impl Found {
+impl Opportunity {
     /// Cycles that the hint is predicted to save.
     fn predicted(&self) -> f64 {
         self.folded * self.share[0] / 100.0

@@ -17,7 +17,7 @@ use self::profiles::{Signatures, profiles_with};
 use super::{JsonSite, nothing};
 use crate::args::{Common, OneFunction};
 use crate::callee::not_known;
-use crate::code::{Mode, direct_target};
+use crate::code::{ProcessorMode, direct_target};
 use crate::failure::Failure;
 use crate::listing;
 use crate::query::{Answer, Needs, Query};
@@ -81,18 +81,18 @@ pub(crate) struct Listing {
     pub(crate) image: String,
     pub(crate) build_id: Option<String>,
     pub(crate) start: Option<u64>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: ProcessorMode,
     kind: ImageKind,
     cycles: f64,
     /// Of all cycles.
     pub(crate) percent: f64,
     pub(crate) samples: u64,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ListedInstruction>,
 }
 
 /// An instruction of a listing.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ListedInstruction {
     pub(crate) address: u64,
     pub(crate) instruction: Option<Instruction>,
     /// What a direct branch goes to.
@@ -234,7 +234,7 @@ pub(crate) fn each_listing(
             places.insert(image, (addresses, found));
         }
     }
-    let mut found = Found {
+    let mut found = ListingFacts {
         by_pc: BTreeMap::new(),
         places,
         sources,
@@ -257,14 +257,14 @@ pub(crate) fn each_listing(
 }
 
 /// What was found out for the listings of several functions.
-struct Found<'a> {
+struct ListingFacts<'a> {
     by_pc: BTreeMap<usize, Vec<Values>>,
     /// Addresses of an image in their order, and the place of each; of images that tell any.
     places: BTreeMap<usize, (Vec<u64>, Vec<SourcePlace>)>,
     sources: &'a mut Sources,
 }
 
-impl Found<'_> {
+impl ListingFacts<'_> {
     fn place(&self, image: usize, address: u64) -> SourcePlace {
         let place = self.places.get(&image).and_then(|(addresses, places)| {
             let index = addresses.binary_search(&address).ok()?;
@@ -293,8 +293,8 @@ fn leave_out_twins(profiles: &mut [Profile]) {
 fn listing(
     view: &mut View<'_>,
     id: FunctionId,
-    code: &[listing::Line],
-    found: &mut Found<'_>,
+    code: &[listing::FunctionInstruction],
+    found: &mut ListingFacts<'_>,
 ) -> Option<Listing> {
     let function = view.symbols.function(id)?.clone();
     if code.is_empty() {
@@ -326,7 +326,7 @@ fn listing(
             });
         }
         leave_out_twins(&mut profiles);
-        lines.push(Line {
+        lines.push(ListedInstruction {
             address: line.address,
             instruction: line.instruction,
             target: target.map(|target| name_target(view, function.image, id, target)),

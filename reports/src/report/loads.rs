@@ -105,14 +105,14 @@ impl Pattern {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Patterns {
-    rows: Vec<Row>,
+    rows: Vec<LoadSite>,
     #[serde(skip)]
     most: usize,
 }
 
 /// One load.
 #[derive(Debug, Serialize)]
-struct Row {
+struct LoadSite {
     #[serde(flatten)]
     place: AccessSite,
     /// Time at the load and at the instruction behind it, which waits for it.
@@ -186,7 +186,7 @@ impl Query for Loads {
 }
 
 /// All rows, those that take most time first.
-fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
+fn rows(view: &View<'_>, stack: bool) -> Vec<LoadSite> {
     let mut strides: BTreeMap<usize, Values> = BTreeMap::new();
     let mut lines: BTreeMap<usize, Values> = BTreeMap::new();
     for values in view.values(false) {
@@ -204,7 +204,7 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
         }
     }
     let total = view.total().cycles;
-    let mut rows: Vec<Row> = strides
+    let mut rows: Vec<LoadSite> = strides
         .into_iter()
         .filter(|(pc, _)| stack || !is_of_stack(view, *pc))
         .map(|(pc, values)| {
@@ -217,7 +217,7 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
                 let sum = shares.fold(0.0, |sum, share| sum + share.percent);
                 Some(rounded(sum.min(100.0), 1))
             };
-            Row {
+            LoadSite {
                 place: AccessSite::new(view, pc),
                 heat,
                 percent: rounded(percent(heat.cycles, total), 2),

@@ -72,7 +72,7 @@ const OF_KERNEL: [&str; 13] = [
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum LockKind {
     /// An instruction that locks.
     Instruction,
     /// A system call.
@@ -81,12 +81,12 @@ enum Kind {
     Kernel,
 }
 
-impl Kind {
+impl LockKind {
     fn words(self) -> &'static str {
         match self {
-            Kind::Instruction => "lock",
-            Kind::Futex => "futex",
-            Kind::Kernel => "kernel",
+            LockKind::Instruction => "lock",
+            LockKind::Futex => "futex",
+            LockKind::Kernel => "kernel",
         }
     }
 }
@@ -95,14 +95,15 @@ impl Kind {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Meetings {
-    rows: Vec<Row>,
+    rows: Vec<LockSite>,
     #[serde(skip)]
     most: usize,
 }
 
+/// One instruction that locks, one call of futex, or one function of the kernel that locks.
 #[derive(Debug, Serialize)]
-struct Row {
-    kind: Kind,
+struct LockSite {
+    kind: LockKind,
     #[serde(flatten)]
     place: AccessSite,
     /// Who calls the function, most of the time; `null`: not known.
@@ -182,9 +183,14 @@ fn locks(view: &View<'_>, pc: usize) -> bool {
     })
 }
 
-impl Row {
-    fn new(view: &View<'_>, kind: Kind, (pc, caller): (usize, Option<usize>), heat: Heat) -> Row {
-        Row {
+impl LockSite {
+    fn new(
+        view: &View<'_>,
+        kind: LockKind,
+        (pc, caller): (usize, Option<usize>),
+        heat: Heat,
+    ) -> LockSite {
+        LockSite {
             kind,
             place: AccessSite::new(view, pc),
             caller: caller.map(|caller| JsonSite::new(view, caller)),
@@ -201,7 +207,7 @@ impl Row {
 }
 
 /// The instructions that lock, each with the call site that takes most of its time.
-fn instructions(view: &View<'_>) -> Vec<Row> {
+fn instructions(view: &View<'_>) -> Vec<LockSite> {
     let mut addresses: BTreeMap<usize, Values> = BTreeMap::new();
     for values in view.values(false) {
         if values.parameter == "ea" && locks(view, values.pc) {
@@ -233,7 +239,12 @@ fn instructions(view: &View<'_>) -> Vec<Row> {
             .iter()
             .max_by(|(_, a), (_, b)| a.cycles.total_cmp(&b.cycles));
         let caller = most.map(|(caller, _)| *caller);
-        let mut row = Row::new(view, Kind::Instruction, (pc, caller), heat_around(view, pc));
+        let mut row = LockSite::new(
+            view,
+            LockKind::Instruction,
+            (pc, caller),
+            heat_around(view, pc),
+        );
         let addresses = addresses.remove(&pc);
         row.seen = addresses.as_ref().map(|values| values.reached);
         if row.seen.is_none() {
@@ -261,7 +272,7 @@ fn named(view: &View<'_>, pc: usize) -> Option<String> {
 
 /// The futex calls, by call site. Places that make other calls as well are left out: nobody knows
 /// which address is whose.
-fn futexes(view: &View<'_>) -> Vec<Row> {
+fn futexes(view: &View<'_>) -> Vec<LockSite> {
     type AtCall = BTreeMap<(usize, Option<usize>), Values>;
     let [mut numbers, mut addresses, mut operations] =
         [AtCall::new(), AtCall::new(), AtCall::new()];
@@ -281,7 +292,7 @@ fn futexes(view: &View<'_>) -> Vec<Row> {
         matches!(values.shares.as_slice(), [only] if only.value == FUTEX && values.unknown == 0)
     });
     let row = |(place, values): ((usize, Option<usize>), Values)| {
-        let mut row = Row::new(view, Kind::Futex, place, Heat::default());
+        let mut row = LockSite::new(view, LockKind::Futex, place, Heat::default());
         row.seen = Some(values.reached);
         row.operations = Shares(operations.remove(&place));
         row.addresses = Shares(addresses.remove(&place).map(|of| view.told(of)));
@@ -291,7 +302,7 @@ fn futexes(view: &View<'_>) -> Vec<Row> {
 }
 
 /// The kernel's functions that work for locks.
-fn of_kernel(view: &View<'_>) -> Vec<Row> {
+fn of_kernel(view: &View<'_>) -> Vec<LockSite> {
     let mut functions: BTreeMap<FunctionId, (usize, Heat)> = BTreeMap::new();
     for (pc, heat) in view.heat.iter().enumerate() {
         let image = view.profile.pcs.get(pc).map(|pc| pc.image);
@@ -309,7 +320,7 @@ fn of_kernel(view: &View<'_>) -> Vec<Row> {
         }
     }
     let rows = functions.into_values();
-    rows.map(|(pc, heat)| Row::new(view, Kind::Kernel, (pc, None), heat))
+    rows.map(|(pc, heat)| LockSite::new(view, LockKind::Kernel, (pc, None), heat))
         .collect()
 }
 
@@ -357,7 +368,7 @@ impl Model for Meetings {
             };
             let addresses = row.addresses.0.as_ref();
             let caller = row.caller_place.as_ref();
-            let is_of_function = row.kind == Kind::Kernel;
+            let is_of_function = row.kind == LockKind::Kernel;
             table.row(vec![
                 format!("{:.2}", row.percent),
                 cycles(row.heat.cycles),

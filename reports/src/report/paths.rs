@@ -38,17 +38,17 @@ enum PathNode {
 
 /// A node that is being added to.
 #[derive(Debug, Default)]
-struct Sum {
+struct PathSum {
     /// All samples whose path comes by.
     heat: Heat,
     /// Those whose path ends here.
     own: Heat,
-    next: BTreeMap<PathNode, Sum>,
+    next: BTreeMap<PathNode, PathSum>,
 }
 
 /// A node as it is told.
 #[derive(Debug, Serialize)]
-struct Node {
+struct ToldNode {
     /// The function; `null`: callers that are not known.
     function: Option<String>,
     image: Option<String>,
@@ -60,7 +60,7 @@ struct Node {
     percent: f64,
     /// Of these the time in the function itself; where the tree grows upwards, of paths that end.
     own_percent: f64,
-    nodes: Vec<Node>,
+    nodes: Vec<ToldNode>,
 }
 
 /// A tree with what it stands for.
@@ -71,7 +71,7 @@ struct Tree {
     samples: u64,
     /// Samples of these whose path has all its frames.
     whole: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<ToldNode>,
     /// Lines of the text at most; `None`: all.
     #[serde(skip)]
     most: Option<usize>,
@@ -79,7 +79,7 @@ struct Tree {
 
 /// The report.
 pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p> {
-    let mut root = Sum::default();
+    let mut root = PathSum::default();
     let mut whole = 0_u64;
     for row in &view.profile.stacks {
         let Some(way) = way(view, row, direction) else {
@@ -151,14 +151,14 @@ fn way(view: &View<'_>, row: &StackRow, direction: Direction) -> Option<Vec<Path
     }
 }
 
-fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, Sum>, all: f64) -> Vec<Node> {
-    let mut sums: Vec<(PathNode, Sum)> = sums.into_iter().collect();
+fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, PathSum>, all: f64) -> Vec<ToldNode> {
+    let mut sums: Vec<(PathNode, PathSum)> = sums.into_iter().collect();
     sums.sort_by(|a, b| {
         let by_heat = b.1.heat.cycles.total_cmp(&a.1.heat.cycles);
         by_heat.then(a.0.cmp(&b.0))
     });
     sums.retain(|(_, sum)| view.is_enough(sum.heat.samples));
-    let node = |(place, sum): (PathNode, Sum)| {
+    let node = |(place, sum): (PathNode, PathSum)| {
         let image_of = |image: usize| view.image_path(image).to_owned();
         let (function, image, cut) = match place {
             PathNode::Function(id) => match view.symbols.function(id) {
@@ -175,7 +175,7 @@ fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, Sum>, all: f64) -> Vec<Node> 
             }
             PathNode::Cut(end) => (None, None, Some(end.name())),
         };
-        Node {
+        ToldNode {
             function,
             image,
             cut,
@@ -189,7 +189,7 @@ fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, Sum>, all: f64) -> Vec<Node> 
 }
 
 /// The tree as lines. A chain of calls with one way alone stays in its column.
-fn lines(nodes: &[Node], column: usize, names: Names, lines_of: &mut Vec<String>) {
+fn lines(nodes: &[ToldNode], column: usize, names: Names, lines_of: &mut Vec<String>) {
     for node in nodes.iter().filter(|node| node.percent >= LEAST) {
         let name = match (&node.function, node.cut) {
             (Some(function), _) => names.shown(function),

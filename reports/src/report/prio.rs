@@ -117,12 +117,12 @@ fn moments(view: &View<'_>) -> Moments {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Priorities {
-    rows: Vec<Row>,
+    rows: Vec<PriorityCycles>,
 }
 
 /// Cycles of one priority.
 #[derive(Debug, Serialize)]
-struct Row {
+struct PriorityCycles {
     /// `null`: not known, or interrupts, which are nobody's.
     class: Option<&'static str>,
     /// `nice`, or the real-time priority, whichever the class has.
@@ -163,7 +163,7 @@ impl Query for Prio {
         let row = |(key, cycles): (Option<(u8, u8)>, f64)| {
             let class = key.and_then(|(policy, _)| CLASSES.get(usize::from(policy)));
             let priority = key.map(|(_, priority)| priority);
-            Row {
+            PriorityCycles {
                 class: class.copied(),
                 nice: priority
                     .filter(|priority| *priority >= 100)
@@ -180,10 +180,10 @@ impl Query for Prio {
                 percent: rounded(percent(cycles, total), 2),
             }
         };
-        let mut rows: Vec<Row> = sums.into_iter().map(row).collect();
+        let mut rows: Vec<PriorityCycles> = sums.into_iter().map(row).collect();
         rows.sort_by_key(|row| Reverse(whole(row.cycles)));
         if whole(unknown) > 0 {
-            rows.push(Row {
+            rows.push(PriorityCycles {
                 class: None,
                 nice: None,
                 real_time: None,

@@ -44,24 +44,24 @@ pub(crate) struct Redundant {
 /// What an instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum AccessKind {
     Load,
     Store,
 }
 
-impl Kind {
-    fn of(parameter: &str) -> Option<Kind> {
+impl AccessKind {
+    fn of(parameter: &str) -> Option<AccessKind> {
         match parameter.parse() {
-            Ok(Parameter::Reload) => Some(Kind::Load),
-            Ok(Parameter::Silent) => Some(Kind::Store),
+            Ok(Parameter::Reload) => Some(AccessKind::Load),
+            Ok(Parameter::Silent) => Some(AccessKind::Store),
             _ => None,
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Kind::Load => "load",
-            Kind::Store => "store",
+            AccessKind::Load => "load",
+            AccessKind::Store => "store",
         }
     }
 }
@@ -70,15 +70,15 @@ impl Kind {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Accesses {
-    rows: Vec<Row>,
+    rows: Vec<InstructionAccesses>,
 }
 
 /// The loads or the stores of one instruction.
 #[derive(Debug, Serialize)]
-struct Row {
+struct InstructionAccesses {
     #[serde(flatten)]
     place: AccessSite,
-    kind: Kind,
+    kind: AccessKind,
     base: Base,
     /// Times that windows came by.
     reached: u64,
@@ -126,10 +126,10 @@ impl Query for Redundant {
 }
 
 /// All rows of which some are redundant: those first that take most time redundantly.
-fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
-    let mut sums: BTreeMap<(usize, Kind), Values> = BTreeMap::new();
+fn rows(view: &View<'_>, stack: bool) -> Vec<InstructionAccesses> {
+    let mut sums: BTreeMap<(usize, AccessKind), Values> = BTreeMap::new();
     for values in view.values(false) {
-        let Some(kind) = Kind::of(&values.parameter) else {
+        let Some(kind) = AccessKind::of(&values.parameter) else {
             continue;
         };
         // Of first events and later ones, those that are more.
@@ -141,13 +141,13 @@ fn rows(view: &View<'_>, stack: bool) -> Vec<Row> {
         }
     }
     let total = view.total().cycles;
-    let mut rows: Vec<Row> = sums
+    let mut rows: Vec<InstructionAccesses> = sums
         .into_iter()
         .filter(|((pc, _), _)| stack || !is_of_stack(view, *pc))
         .filter_map(|((pc, kind), values)| {
             let share = values.shares.iter().find(|share| share.value == 1)?;
             let heat = heat_around(view, pc);
-            Some(Row {
+            Some(InstructionAccesses {
                 place: AccessSite::new(view, pc),
                 kind,
                 base: values.base,

@@ -71,14 +71,14 @@ fn name(number: u64) -> String {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Calls {
-    rows: Vec<Row>,
+    rows: Vec<SyscallSite>,
     #[serde(skip)]
     most: usize,
 }
 
 /// System calls of one instruction for one caller of its function.
 #[derive(Debug, Serialize)]
-struct Row {
+struct SyscallSite {
     #[serde(flatten)]
     place: AccessSite,
     /// Who calls the function; `null`: not known.
@@ -182,7 +182,7 @@ fn argument(parameter: Parameter) -> Option<usize> {
 }
 
 /// All rows, those seen most first.
-fn rows(view: &View<'_>) -> Vec<Row> {
+fn rows(view: &View<'_>) -> Vec<SyscallSite> {
     let mut numbers: BTreeMap<(usize, Option<usize>), Values> = BTreeMap::new();
     let mut arguments: BTreeMap<(usize, Option<usize>), BTreeMap<usize, Values>> = BTreeMap::new();
     for values in view.values_where(true, Some) {
@@ -208,7 +208,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
         };
         let has = only.map_or(ARGUMENTS, |(_, has)| has);
         let arguments = (0..has).filter_map(|number| of_place.remove(&number));
-        Row {
+        SyscallSite {
             place: AccessSite::new(view, pc),
             caller: caller.map(|caller| JsonSite::new(view, caller)),
             caller_place: caller.map(|caller| AccessSite::new(view, caller)),
@@ -217,7 +217,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
             number: Number(values),
         }
     };
-    let mut rows: Vec<Row> = numbers.into_iter().map(row).collect();
+    let mut rows: Vec<SyscallSite> = numbers.into_iter().map(row).collect();
     rows.sort_by_key(|row| Reverse(row.number.0.reached));
     rows
 }

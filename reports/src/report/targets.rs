@@ -45,17 +45,17 @@ pub(crate) struct Targets {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Transfers {
-    rows: Vec<Row>,
+    rows: Vec<IndirectTransfer>,
 }
 
 /// One indirect call or jump.
 #[derive(Debug, Serialize)]
-struct Row {
+struct IndirectTransfer {
     address: String,
     function: String,
     image: String,
     kind: &'static str,
-    targets: Vec<Target>,
+    targets: Vec<TransferTarget>,
     /// Times it was reached without a known target.
     unknown: u64,
     #[serde(skip)]
@@ -69,7 +69,7 @@ struct Row {
 
 /// One of its targets.
 #[derive(Debug, Serialize)]
-struct Target {
+struct TransferTarget {
     target: Option<String>,
     address: String,
     /// In windows of a mean interval.
@@ -82,15 +82,15 @@ struct Target {
 
 /// What rows of one site and callee say together.
 #[derive(Debug, Clone, Copy)]
-struct Sum {
+struct TargetSum {
     /// Times that windows came by.
     times: u64,
     weight: f64,
     squares: Option<f64>,
 }
 
-impl Sum {
-    const NONE: Sum = Sum {
+impl TargetSum {
+    const NONE: TargetSum = TargetSum {
         times: 0,
         weight: 0.0,
         squares: Some(0.0),
@@ -104,7 +104,7 @@ impl Sum {
 }
 
 /// By the callee; `None`: it is not known.
-type Callees = BTreeMap<Option<usize>, Sum>;
+type Callees = BTreeMap<Option<usize>, TargetSum>;
 
 impl Query for Targets {
     fn needs(&self) -> Needs<'_> {
@@ -132,12 +132,15 @@ impl Query for Targets {
 }
 
 /// All rows, those seen most first.
-fn rows(view: &mut View<'_>) -> Vec<Row> {
+fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
     let mut calls: BTreeMap<usize, Callees> = BTreeMap::new();
     for row in &view.profile.calls {
         if view.wants(row.site) && kind(view, row.site).is_some() {
             let callees = calls.entry(row.site).or_default();
-            callees.entry(row.callee).or_insert(Sum::NONE).add(row);
+            callees
+                .entry(row.callee)
+                .or_insert(TargetSum::NONE)
+                .add(row);
         }
     }
     let mut rows = Vec::new();
@@ -150,11 +153,11 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
             continue;
         }
         let kind = kind(view, values.pc).unwrap_or("unknown");
-        let targets: Vec<Target> = values
+        let targets: Vec<TransferTarget> = values
             .shares
             .iter()
             .take(JSON_VALUES)
-            .map(|share| Target {
+            .map(|share| TransferTarget {
                 target: None,
                 address: format!("0x{:x}", share.value),
                 count: whole(share.estimate),
@@ -176,7 +179,7 @@ fn rows(view: &mut View<'_>) -> Vec<Row> {
     rows
 }
 
-fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Row> {
+fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<IndirectTransfer> {
     let told = || callees.iter().filter(|(callee, _)| callee.is_some());
     let known: f64 = told().map(|(_, sum)| sum.weight).sum();
     let unknown = callees.get(&None).map_or(0.0, |sum| sum.weight);
@@ -186,13 +189,13 @@ fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Row
     let squares = roots.sum::<Option<f64>>().map(|root| root * root);
     let mut heaviest: Vec<_> = told().collect();
     heaviest.sort_by(|(_, a), (_, b)| b.weight.total_cmp(&a.weight));
-    let targets: Vec<Target> = heaviest
+    let targets: Vec<TransferTarget> = heaviest
         .into_iter()
         .filter_map(|(callee, sum)| {
             let pc = view.profile.pcs.get((*callee)?)?;
             let interval = |squares| weighted_interval(sum.weight, known, squares, known + unknown);
             let interval = squares.map(interval);
-            Some(Target {
+            Some(TransferTarget {
                 target: Some(view.symbols.describe(pc.image, pc.address)),
                 address: format!("0x{:x}", pc.address),
                 count: seen(sum.weight),
@@ -218,11 +221,11 @@ fn row(
     view: &mut View<'_>,
     index: usize,
     kind: &'static str,
-    targets: Vec<Target>,
+    targets: Vec<TransferTarget>,
     (reached, total, unknown): (u64, u64, u64),
-) -> Option<Row> {
+) -> Option<IndirectTransfer> {
     let pc = view.profile.pcs.get(index)?;
-    Some(Row {
+    Some(IndirectTransfer {
         address: view.address(index),
         function: view.symbols.name_of(index),
         image: view.image_path(pc.image).to_owned(),

@@ -64,7 +64,7 @@ enum By {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Hottest {
-    rows: Vec<Row>,
+    rows: Vec<HotSpot>,
     #[serde(skip)]
     by: By,
     /// All that was collected.
@@ -72,9 +72,9 @@ struct Hottest {
     total: Heat,
 }
 
-/// One line of the report.
+/// The cycles of one image, function, instruction or process.
 #[derive(Debug, Serialize)]
-struct Row {
+struct HotSpot {
     key: String,
     cycles: u64,
     percent: f64,
@@ -175,7 +175,7 @@ impl Query for Top {
 }
 
 /// As many rows as are asked for, the hottest first; `None`: there is none.
-fn rows(view: &mut View<'_>, by: By) -> Option<Vec<Row>> {
+fn rows(view: &mut View<'_>, by: By) -> Option<Vec<HotSpot>> {
     let profile = view.profile;
     let mut sums: BTreeMap<Key<'_>, Heat> = BTreeMap::new();
     // Rows next to each other are mostly of one function.
@@ -234,9 +234,9 @@ fn rows(view: &mut View<'_>, by: By) -> Option<Vec<Row>> {
     Some(rows.collect())
 }
 
-fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likeness<'_>) -> Row {
+fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likeness<'_>) -> HotSpot {
     let profile = view.profile;
-    let mut row = Row {
+    let mut row = HotSpot {
         key: String::new(),
         cycles: whole(heat.cycles),
         percent: rounded(percent(heat.cycles, total.cycles), 2),

@@ -97,14 +97,14 @@ struct Entry {
     /// Where the debug file may be, and what is there.
     beside: Vec<(PathBuf, Option<Print>)>,
     soname: Option<String>,
-    functions: Vec<Function>,
+    functions: Vec<KeptFunction>,
     /// How much further each address is than the one before.
     steps: Vec<u64>,
     function_of: Vec<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Function {
+struct KeptFunction {
     start: u64,
     end: Option<u64>,
     name: Option<String>,
@@ -213,7 +213,11 @@ impl EntryFile {
         }
         Some(Remembered {
             addresses,
-            functions: entry.functions.into_iter().map(Function::told).collect(),
+            functions: entry
+                .functions
+                .into_iter()
+                .map(KeptFunction::told)
+                .collect(),
             soname: entry.soname,
         })
     }
@@ -292,18 +296,18 @@ impl Entry {
         soname: Option<String>,
         all: &BTreeMap<u64, Option<Told>>,
     ) -> Entry {
-        let mut numbers: BTreeMap<Function, u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<KeptFunction, u32> = BTreeMap::new();
         let (mut steps, mut function_of) = (Vec::new(), Vec::new());
         let mut last = 0;
         for (address, told) in all {
             steps.push(address - last);
             last = *address;
             let next = u32::try_from(numbers.len() + 1).unwrap_or(u32::MAX);
-            let function = told.as_ref().map(Function::of);
+            let function = told.as_ref().map(KeptFunction::of);
             let number = function.map(|function| *numbers.entry(function).or_insert(next));
             function_of.push(number.unwrap_or(0));
         }
-        let mut functions: Vec<(Function, u32)> = numbers.into_iter().collect();
+        let mut functions: Vec<(KeptFunction, u32)> = numbers.into_iter().collect();
         functions.sort_unstable_by_key(|(_, number)| *number);
         Entry {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -322,10 +326,10 @@ impl Entry {
     }
 }
 
-impl Function {
-    fn of(told: &Told) -> Function {
+impl KeptFunction {
+    fn of(told: &Told) -> KeptFunction {
         let Bounds { start, end, name } = told.bounds.clone();
-        Function {
+        KeptFunction {
             start,
             end,
             name: name.as_deref().map(str::to_owned),

@@ -16,7 +16,7 @@ pub(super) struct Told {
 }
 
 /// What files say of the functions around some addresses.
-pub(super) struct Asked {
+pub(super) struct LookedUp {
     pub(super) told: Vec<Option<Told>>,
     /// It follows from the image's file and its debug file alone.
     pub(super) may_be_kept: bool,
@@ -110,7 +110,7 @@ impl Symbols<'_> {
     }
 
     /// What the files of an image say of the functions around addresses, in their order.
-    pub(super) fn ask_files(&self, image: usize, addresses: &[u64]) -> Asked {
+    pub(super) fn ask_files(&self, image: usize, addresses: &[u64]) -> LookedUp {
         let mut may_be_kept = true;
         let mut found: Vec<Option<Bounds>> = addresses
             .iter()
@@ -174,7 +174,7 @@ impl Symbols<'_> {
             }),
             None => frame(*address),
         });
-        Asked {
+        LookedUp {
             told: told.collect(),
             may_be_kept,
         }

@@ -334,10 +334,10 @@ impl Values {
     /// These values of a register as a function's result, if that is what it returns there.
     pub(crate) fn returned(self, returned: &Returned) -> Values {
         let mut values = match (self.result(), returned.kind) {
-            (Some(dwarf::ResultRegister::Integer), dwarf::Kind::Integer(bits)) => {
+            (Some(dwarf::ResultRegister::Integer), dwarf::PassingClass::Integer(bits)) => {
                 self.narrowed(bits)
             }
-            (Some(dwarf::ResultRegister::Vector), dwarf::Kind::Vector(bits)) => {
+            (Some(dwarf::ResultRegister::Vector), dwarf::PassingClass::Vector(bits)) => {
                 self.as_numbers(bits).unwrap_or(self)
             }
             _ => return self,

@@ -6,9 +6,9 @@ use addresses::ProcessAddress;
 use serde::{Deserialize, Serialize};
 
 use super::abi::{self, Plain as _, Record as Head};
-use crate::block::Part;
+use crate::block::BlockBytes;
 use crate::breakpoints;
-use crate::capture::Memory;
+use crate::capture::HandlerMemory;
 use crate::{
     CapturedMemory, Context, Cycles, FramesEnd, Mode, Outcome, Pid, Placement, ProcessKey,
     RawSample, Registers, Share, SignalHandlers, TaskIdentity, Tid, UserRegisters, VectorState,
@@ -71,7 +71,7 @@ pub struct Packed {
     order: Order,
     /// A copy of its stack lies before it.
     has_copy: bool,
-    bytes: Part,
+    bytes: BlockBytes,
 }
 
 /// Whether a record is all that there is of a sample, or none at all.
@@ -125,7 +125,7 @@ impl fmt::Debug for AtEntry {
 impl Packed {
     /// A record that was taken on `cpu`, and how many samples found no room since the one before.
     /// `None` if it is no record. The copy of a stack may lie before it.
-    pub(crate) fn new(bytes: Part, cpu: u32) -> Option<(Self, u32)> {
+    pub(crate) fn new(bytes: BlockBytes, cpu: u32) -> Option<(Self, u32)> {
         let (copy, record) = parts(&bytes)?;
         let head = Head::get(record.first_chunk::<HEAD>()?);
         let has_copy = copy.is_some_and(|copy| stack_of(copy, &head).is_some());
@@ -340,7 +340,7 @@ fn stack_of<'a>(copy: &'a [u8], of: &Head) -> Option<&'a [u8]> {
 }
 
 /// Decodes a record that was taken on `cpu` after this interval. `None` if it is no record.
-fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
+fn decode(bytes: &BlockBytes, cpu: u32, period: u64) -> Option<RawSample> {
     let head = Head::get(bytes.first_chunk::<HEAD>()?);
     let stack_bytes = usize::from(head.stack_bytes);
     let changes = 8 * usize::from(head.changes);
@@ -417,7 +417,7 @@ fn decode(bytes: &Part, cpu: u32, period: u64) -> Option<RawSample> {
         system_call: has(abi::RECORD_SYSTEM_CALL).then_some(head.system_call),
         fs_base: has(abi::RECORD_FS_BASE).then_some(head.fs_base),
         gs_base: has(abi::RECORD_GS_BASE).then_some(head.gs_base),
-        memory: Memory {
+        memory: HandlerMemory {
             frames: head.frames,
             code,
             bytes: bytes.clone().slice(memory),

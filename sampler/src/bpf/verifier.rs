@@ -8,19 +8,19 @@ const END: &str = "-- END PROG LOAD LOG --";
 
 thread_local! {
     /// Of the last program that was refused on this thread.
-    static REFUSAL: RefCell<Option<Refusal>> = const { RefCell::new(None) };
+    static REFUSAL: RefCell<Option<VerifierRefusal>> = const { RefCell::new(None) };
 }
 
 /// Why the verifier takes a program for unsafe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct VerifierRefusal {
     /// The program's name.
     pub(super) program: String,
     /// The verifier's last words.
     pub(super) why: String,
 }
 
-impl Refusal {
+impl VerifierRefusal {
     /// From what libbpf prints, if that is a verifier's log.
     fn parse(text: &str) -> Option<Self> {
         let (before, rest) = text.split_once(BEGIN)?;
@@ -39,13 +39,13 @@ impl Refusal {
 
 /// Takes note of what libbpf prints on this thread.
 pub(super) fn hear(text: &str) {
-    if let Some(refusal) = Refusal::parse(text) {
+    if let Some(refusal) = VerifierRefusal::parse(text) {
         REFUSAL.set(Some(refusal));
     }
 }
 
 /// What was heard on this thread since the last call.
-pub(super) fn take() -> Option<Refusal> {
+pub(super) fn take() -> Option<VerifierRefusal> {
     REFUSAL.take()
 }
 
@@ -62,7 +62,7 @@ mod tests {
                     processed 369 insns (limit 1000000) max_states_per_insn 2\n\
                     -- END PROG LOAD LOG --\n";
         let why = "R1 unbounded memory access, make sure to bounds check any such access";
-        let refusal = Refusal {
+        let refusal = VerifierRefusal {
             program: "on_overflow".to_owned(),
             why: why.to_owned(),
         };

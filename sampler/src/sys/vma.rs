@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use addresses::ProcessRange;
 use serde::{Deserialize, Serialize};
 
 use super::checked;
@@ -30,6 +31,13 @@ pub struct Vma {
     pub minor: u32,
     /// The file's inode; 0 if it has none.
     pub inode: u64,
+}
+
+impl Vma {
+    /// Where it lies.
+    pub fn range(&self) -> ProcessRange {
+        ProcessRange::of_words(self.start, self.end)
+    }
 }
 
 /// `struct procmap_query` of the kernel.

@@ -22,7 +22,7 @@ const RATE: u32 = 4000;
 const UNATTRIBUTED: f64 = 1.0;
 
 /// What was sampled of one program in one image.
-struct Row {
+struct SampledImage {
     process: i64,
     comm: String,
     image: PathBuf,
@@ -88,7 +88,7 @@ fn many_files(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-fn say(database: &Connection, rows: &[Row]) -> Result<()> {
+fn say(database: &Connection, rows: &[SampledImage]) -> Result<()> {
     let processes: i64 = query(database, "SELECT count(*) FROM process")?;
     let samples: i64 = rows.iter().map(|row| row.samples).sum();
     println!(
@@ -126,7 +126,7 @@ fn write_files(bench: &Bench) -> Result<PathBuf> {
     Ok(makefile)
 }
 
-fn rows(database: &Connection) -> Result<Vec<Row>> {
+fn rows(database: &Connection) -> Result<Vec<SampledImage>> {
     let mut statement = database.prepare(
         "SELECT process.id, comm, path, min(address), max(address), sum(samples) FROM cycles \
          JOIN pc ON pc.id = cycles.pc JOIN image ON image.id = pc.image \
@@ -134,7 +134,7 @@ fn rows(database: &Connection) -> Result<Vec<Row>> {
          GROUP BY process.id, image.id",
     )?;
     let rows = statement.query_map([], |row| {
-        Ok(Row {
+        Ok(SampledImage {
             process: row.get(0)?,
             comm: row.get(1)?,
             image: row.get::<_, String>(2)?.into(),

@@ -49,7 +49,7 @@ impl Verdict {
 }
 
 /// A value profile of the database.
-struct Row {
+struct StoredProfile {
     id: i64,
     pid: u32,
     address: u64,
@@ -109,7 +109,7 @@ impl Judge<'_> {
             let Some((trace, pc)) = self.marked(pid, &kind, &path, address) else {
                 continue;
             };
-            let row = Row {
+            let row = StoredProfile {
                 id: row.get(0)?,
                 pid,
                 address: pc,
@@ -126,7 +126,7 @@ impl Judge<'_> {
     fn profile(
         database: &Connection,
         trace: &Trace,
-        row: &Row,
+        row: &StoredProfile,
         verdict: &mut Verdict,
     ) -> Result<()> {
         let known = row.reached - row.unknown;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 use counters::Counter;
 use hotlist::{Config, Estimates, Generator, Hotlist};
-use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::{
     Directory, Epoch, Filter, Image, ImageKind, NewHotlist, Process, Profile, Subject, Writer,
 };
@@ -135,7 +135,7 @@ fn full_disk() -> Result<()> {
         }
         pieces += 1;
         match step {
-            Ok(Step::Idle) => break,
+            Ok(RollUpStep::Idle) => break,
             Ok(_) => {}
             Err(profiledb::Error::DiskFull { .. } | profiledb::Error::Io { .. }) => {
                 failures += 1;

@@ -33,7 +33,7 @@ caller beyond the call site. The interrupt itself is not in it.
 
 /// What the handler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum HandlerWork {
     /// It finds that none of its targets runs.
     Nothing,
     /// It takes samples with so many callers.
@@ -55,7 +55,7 @@ pub(super) fn run(
     let output = folder.join("output");
     let _statistics = Limits::count_programs()?;
     let work = Killed::start(Command::new(&program).arg(DEPTH).stdin(Stdio::null()))?;
-    let mut order: Vec<(u32, Kind)> = Vec::new();
+    let mut order: Vec<(u32, HandlerWork)> = Vec::new();
     for &rate in rates {
         order.extend(kinds().map(|kind| (rate, kind)));
     }
@@ -66,8 +66,8 @@ pub(super) fn run(
         for &(rate, kind) in &order {
             let (frames, target) = match kind {
                 // All that the first process of the machine does.
-                Kind::Nothing => (1, 1),
-                Kind::Samples(frames) => (frames, work.0.id()),
+                HandlerWork::Nothing => (1, 1),
+                HandlerWork::Samples(frames) => (frames, work.0.id()),
             };
             let more = format!("--window 16 --frames {frames} -p {target} -o");
             let args = record("cpu-clock", rate, &more);
@@ -84,13 +84,13 @@ pub(super) fn run(
 }
 
 /// The kinds, in the order of the table.
-fn kinds() -> impl Iterator<Item = Kind> {
-    let samples = FRAMES.into_iter().map(Kind::Samples);
-    [Kind::Nothing].into_iter().chain(samples)
+fn kinds() -> impl Iterator<Item = HandlerWork> {
+    let samples = FRAMES.into_iter().map(HandlerWork::Samples);
+    [HandlerWork::Nothing].into_iter().chain(samples)
 }
 
 /// The table of what was measured at these rates.
-fn table(rates: &[u32], results: &[((u32, Kind), f64)]) -> String {
+fn table(rates: &[u32], results: &[((u32, HandlerWork), f64)]) -> String {
     let of = |rate, kind| {
         median(
             results
@@ -104,15 +104,18 @@ fn table(rates: &[u32], results: &[((u32, Kind), f64)]) -> String {
         "", "ns", "above", "a frame"
     );
     for &rate in rates {
-        let (nothing, called) = (of(rate, Kind::Nothing), of(rate, Kind::Samples(1)));
+        let (nothing, called) = (
+            of(rate, HandlerWork::Nothing),
+            of(rate, HandlerWork::Samples(1)),
+        );
         for kind in kinds() {
             let ns = of(rate, kind);
             let (name, above, frame) = match kind {
-                Kind::Nothing => ("nothing to sample".to_owned(), None, None),
-                Kind::Samples(frames @ ..=1) => {
+                HandlerWork::Nothing => ("nothing to sample".to_owned(), None, None),
+                HandlerWork::Samples(frames @ ..=1) => {
                     (format!("callers: {frames}"), Some(ns - nothing), None)
                 }
-                Kind::Samples(frames) => (
+                HandlerWork::Samples(frames) => (
                     format!("callers: {frames}"),
                     Some(ns - nothing),
                     Some((ns - called) / f64::from(frames - 1)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Results, Run};
+use super::{Profiler, Results, Run};
 
 /// What the columns mean.
 const LEGEND: &str =
@@ -16,7 +16,7 @@ slowdown; MB/min: what it wrote per minute.
 ";
 
 /// The table of these kinds.
-pub(super) fn of(kinds: &[Kind], results: &Results) -> String {
+pub(super) fn of(kinds: &[Profiler], results: &Results) -> String {
     let mut text = format!(
         "{LEGEND}\n{:<46} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7} {:>6} {:>10} {:>9} {:>7} {:>6}\n",
         "under",
@@ -39,7 +39,7 @@ pub(super) fn of(kinds: &[Kind], results: &Results) -> String {
 }
 
 /// The line of one kind.
-fn line(text: &mut String, kind: Kind, results: &Results) {
+fn line(text: &mut String, kind: Profiler, results: &Results) {
     let runs = || results.runs.iter().filter(|(other, _)| *other == kind);
     let of = |what: &dyn Fn(&Run) -> f64| median(runs().map(|(_, run)| what(run)));
     // Of what was not counted, there is no number.
@@ -130,9 +130,9 @@ mod tests {
             },
             bytes: 1e6,
         };
-        let kind = Kind::Vcpid("timer", 1000, 16);
+        let kind = Profiler::Vcpid("timer", 1000, 16);
         let results = Results {
-            ratios: vec![(Kind::Nothing, 1.0), (kind, 1.05)],
+            ratios: vec![(Profiler::Nothing, 1.0), (kind, 1.05)],
             runs: vec![(kind, run)],
         };
         let text = of(&[kind], &results);

@@ -14,7 +14,7 @@ const HEAD: &str = "[output.html.redirect]\n";
 const LIST: (&str, &str) = ("docs/decisions/README.md", "decisions.html");
 
 /// A page of the book with the document that is included in it, or the page itself.
-struct Part<'f> {
+struct BookPage<'f> {
     /// Where the page lies in the book.
     page: PathBuf,
     document: &'f File,
@@ -27,7 +27,7 @@ pub(super) fn check(files: &[File], book: &str) -> Vec<Finding> {
     let homes = homes(&parts);
     let mut wanted = BTreeSet::new();
     let mut findings = Vec::new();
-    for Part { page, document } in &parts {
+    for BookPage { page, document } in &parts {
         for (line, target) in links(&document.text) {
             let path = target.split_once('#').map_or(target, |(path, _)| path);
             if path.contains("://") || !path.ends_with(".md") {
@@ -70,7 +70,7 @@ pub(super) fn check(files: &[File], book: &str) -> Vec<Finding> {
 }
 
 /// The pages, and what each includes.
-fn parts(files: &[File]) -> Vec<Part<'_>> {
+fn parts(files: &[File]) -> Vec<BookPage<'_>> {
     let mut parts = Vec::new();
     for file in files {
         let Ok(page) = file.path.strip_prefix(PAGES) else {
@@ -80,12 +80,12 @@ fn parts(files: &[File]) -> Vec<Part<'_>> {
         for (_, path) in included(&file.text) {
             let path = normal(&below(&file.path).join(path));
             let document = files.iter().find(|other| other.path == path);
-            parts.extend(document.map(|document| Part {
+            parts.extend(document.map(|document| BookPage {
                 page: page.clone(),
                 document,
             }));
         }
-        parts.push(Part {
+        parts.push(BookPage {
             page,
             document: file,
         });
@@ -94,9 +94,9 @@ fn parts(files: &[File]) -> Vec<Part<'_>> {
 }
 
 /// Where each document is in the book: a page, and the heading on it where others are there, too.
-fn homes(parts: &[Part<'_>]) -> BTreeMap<PathBuf, String> {
+fn homes(parts: &[BookPage<'_>]) -> BTreeMap<PathBuf, String> {
     let mut homes = BTreeMap::from([(LIST.0.into(), LIST.1.to_owned())]);
-    for Part { page, document } in parts {
+    for BookPage { page, document } in parts {
         let others = parts.iter().filter(|other| other.page == *page).count();
         let heading = prose(&document.text).find_map(|(_, line)| line.strip_prefix("# "));
         let is_page = document.path.starts_with(PAGES);

@@ -12,13 +12,13 @@ use super::{File, Finding, prose, spans};
 
 /// The options of each command, as `vcpid record`, `vcpi` or `cargo xtask hunt`.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<String, BTreeSet<String>>);
+pub(super) struct CommandOptions(BTreeMap<String, BTreeSet<String>>);
 
-impl Known {
+impl CommandOptions {
     /// Asks the programs for their help.
-    pub(super) fn of_programs() -> Result<Known> {
+    pub(super) fn of_programs() -> Result<CommandOptions> {
         let programs = Programs::find()?;
-        let mut known = Known::default();
+        let mut known = CommandOptions::default();
         for (name, path) in [("vcpid", &programs.vcpid), ("vcpi", &programs.vcpi)] {
             let text = help(path, &["--help"])?;
             for command in subcommands(&text) {
@@ -99,7 +99,7 @@ fn options(help: &str) -> BTreeSet<String> {
 }
 
 /// The commands and options of a document that do not exist.
-pub(super) fn check(file: &File, known: &Known) -> Vec<Finding> {
+pub(super) fn check(file: &File, known: &CommandOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_code = false;
     for (i, line) in file.text.lines().enumerate() {
@@ -125,7 +125,7 @@ pub(super) fn check(file: &File, known: &Known) -> Vec<Finding> {
 }
 
 /// What is wrong with a command line, or with what a sentence says of one (`record --rate`).
-fn wrong(text: &str, known: &Known, is_sentence: bool) -> Option<String> {
+fn wrong(text: &str, known: &CommandOptions, is_sentence: bool) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (program, rest) = match words.as_slice() {
         ["cargo", "xtask", rest @ ..] => (XTASK, rest),
@@ -182,8 +182,8 @@ mod tests {
     const HELP: &str = "Usage: vcpid\n\nCommands:\n  record  Profile\n          a program\n  \
                         help    Print\n\nOptions:\n  -a, --all <X>  All\n";
 
-    fn known() -> Known {
-        let mut known = Known::default();
+    fn known() -> CommandOptions {
+        let mut known = CommandOptions::default();
         known.0.insert("vcpid".to_owned(), options(HELP));
         let record = options("-o, --output <FILE>\n --rate <HZ>");
         known.0.insert("vcpid record".to_owned(), record);

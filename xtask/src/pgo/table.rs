@@ -8,7 +8,7 @@ use crate::yields::{geometric, median};
 
 /// What is told of a program.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ProgramGains {
     pub(super) program: &'static str,
     pub(super) language: &'static str,
     /// What the export said that it rests on.
@@ -23,7 +23,7 @@ const DRAWINGS: usize = 4000;
 /// The instrumented build's gain from which on others are compared with it, in parts of 1.
 const GAIN: f64 = 0.05;
 
-impl Row {
+impl ProgramGains {
     fn column(&self, variant: Variant) -> Option<usize> {
         let mut names = self.times.variants.iter();
         names.position(|name| name == variant.name())
@@ -85,7 +85,7 @@ fn interval(ratios: &[f64]) -> (f64, f64) {
 }
 
 /// The table, with what it rests on below it.
-pub(super) fn of(rows: &[Row]) -> String {
+pub(super) fn of(rows: &[ProgramGains]) -> String {
     let others = &Variant::ALL[1..];
     let names: Vec<&str> = others.iter().map(|one| one.name()).collect();
     let mut text = format!(
@@ -103,11 +103,11 @@ pub(super) fn of(rows: &[Row]) -> String {
             cells.join(" | ")
         );
     }
-    let gains = |row: &&Row| {
+    let gains = |row: &&ProgramGains| {
         let best = row.ratio(Variant::Instrumented);
         best.is_some_and(|best| best <= 1.0 - GAIN)
     };
-    let gaining: Vec<&Row> = rows.iter().filter(gains).collect();
+    let gaining: Vec<&ProgramGains> = rows.iter().filter(gains).collect();
     let mean = |variant: Variant| {
         let ratios: Option<Vec<f64>> = gaining.iter().map(|row| row.ratio(variant)).collect();
         ratios.map(|ratios| geometric(&ratios))
@@ -138,8 +138,8 @@ pub(super) fn of(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(program: &'static str, lines: &str) -> Row {
-        Row {
+    fn row(program: &'static str, lines: &str) -> ProgramGains {
+        ProgramGains {
             program,
             language: "C",
             basis: "10000 samples".to_owned(),

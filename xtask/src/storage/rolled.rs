@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hotlist::Generator;
-use profiledb::rollup::{Limits, RollUps, Step};
+use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::{Directory, Filter, Profile};
 use selection::Kinds;
 
@@ -84,7 +84,7 @@ fn pieces(folder: &Path, limits: &Limits, mut told: impl FnMut() -> Result<()>) 
     let mut took = Took::default();
     loop {
         let begun = (Instant::now(), days::processor()?);
-        if rollups.step(LATER, None, limits)? == Step::Idle {
+        if rollups.step(LATER, None, limits)? == RollUpStep::Idle {
             return Ok(took);
         }
         took.processor += days::processor()?.saturating_sub(begun.1);

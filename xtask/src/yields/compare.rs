@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vcpi_tests::exact::{At, Exact, Files, Kind};
+use vcpi_tests::exact::{At, Exact, Files, InstructionKind};
 
 use super::database::rows;
 
 /// How right a recording is. Shares are of executions.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct Accuracy {
     /// Branches of which a direction is known, and their part of the executions of all.
     branches: u64,
     met: f64,
@@ -37,7 +37,7 @@ const CALLS: &str = "FROM call \
     LEFT JOIN pc p2 ON p2.id = call.callee LEFT JOIN image i2 ON i2.id = p2.image \
     GROUP BY 1, 2, 3, 4";
 
-impl Verdict {
+impl Accuracy {
     /// Compares a database with exact counts.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Verdict {
         }
         let (mut all, mut met, mut error, mut wrong) = (0.0, 0.0, 0.0, 0.0);
         for (at, &executed) in &exact.executed {
-            if executed == 0 || files.kind(at) != Kind::Conditional {
+            if executed == 0 || files.kind(at) != InstructionKind::Conditional {
                 continue;
             }
             let taken = exact.taken.get(at).copied().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Verdict {
         }
         let (mut all, mut met, mut top, mut overlap) = (0.0, 0.0, 0.0, 0.0);
         for (at, targets) in &exact.targets {
-            if files.kind(at) != Kind::Indirect {
+            if files.kind(at) != InstructionKind::Indirect {
                 continue;
             }
             let calls: u64 = targets.values().sum();

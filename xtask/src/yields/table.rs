@@ -4,7 +4,7 @@ use super::measure::Recorded;
 
 /// What was seen of one program under one build and one setting.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct ProgramYield {
     pub(super) program: String,
     pub(super) build: &'static str,
     pub(super) runs: Vec<Recorded>,
@@ -17,7 +17,7 @@ pub(super) struct Row {
 /// Reasons of ends that are named; the others are added up.
 const ENDS: usize = 5;
 
-impl Row {
+impl ProgramYield {
     /// The mean over runs of a count.
     fn mean(&self, of: impl Fn(&Recorded) -> f64) -> f64 {
         self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
@@ -88,7 +88,7 @@ const HEAD: &str = "| program | build | seconds | user samples | windows | lengt
      |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// The table of one setting, and the ends of windows below it.
-pub(super) fn of(rows: &[Row]) -> String {
+pub(super) fn of(rows: &[ProgramYield]) -> String {
     let mut text = HEAD.to_owned();
     for row in rows {
         let [

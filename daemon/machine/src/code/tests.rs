@@ -183,7 +183,12 @@ fn other_mappings() {
         kept.run(&CODE, 16);
     }
     let before = kept.process.maps.epoch.get();
-    let image = kept.process.maps.find(TEXT).expect("mapped").image;
+    let image = kept
+        .process
+        .maps
+        .find(ProcessAddress(TEXT))
+        .expect("mapped")
+        .image;
     let data = mapping(0x1000, 0x2000, 0, true);
     kept.process.maps.insert(data);
     assert_eq!(kept.run(&CODE, 16), (Some(4), 16));

@@ -46,7 +46,7 @@ type StackSlot = (u8, i64);
 
 /// How an instruction goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Successor {
     /// To the next one.
     Next,
     /// To the next one, after a function that was called.
@@ -94,17 +94,17 @@ impl FlowState {
         &mut self,
         instruction: &Instruction,
         factory: &mut InstructionInfoFactory,
-    ) -> Step {
+    ) -> Successor {
         let to = || instruction.near_branch_target();
         match instruction.mnemonic() {
             Mnemonic::Push => {
                 let value = self.operand(instruction, 0);
                 self.push(value);
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Pushfq => {
                 self.push(Symbol::Unknown);
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Pop => {
                 let value = self.pop();
@@ -114,20 +114,20 @@ impl FlowState {
                     }
                     _ => self.forget_written(instruction, factory),
                 }
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Popfq => {
                 self.pop();
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Mov => {
                 self.mov(instruction, factory);
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Lea => {
                 let sum = self.address(instruction);
                 self.write(instruction, factory, sum);
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Add | Mnemonic::Sub => {
                 let more = instruction.try_immediate(1).ok().map(u64::cast_signed);
@@ -137,38 +137,40 @@ impl FlowState {
                     self.operand(instruction, 0).plus(more)
                 });
                 self.write(instruction, factory, sum);
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Leave => {
                 self.registers[RSP] = self.registers[RBP];
                 self.registers[RBP] = self.pop();
-                Step::Next
+                Successor::Next
             }
             Mnemonic::Call if instruction.op0_kind() == OpKind::NearBranch64 => {
                 if to() == instruction.next_ip() {
                     // That is how code finds out where it is.
                     self.push(Symbol::Unknown);
-                    return Step::Next;
+                    return Successor::Next;
                 }
                 self.called();
-                Step::Called
+                Successor::Called
             }
             Mnemonic::Call => {
                 self.called();
-                Step::Called
+                Successor::Called
             }
-            Mnemonic::Ret => Step::Return(self.returns()),
-            Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => Step::Jump(to()),
-            Mnemonic::Jmp if instructions::jumps_through_slot(instruction) => Step::Leave,
-            Mnemonic::Jmp => Step::Somewhere,
+            Mnemonic::Ret => Successor::Return(self.returns()),
+            Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => {
+                Successor::Jump(to())
+            }
+            Mnemonic::Jmp if instructions::jumps_through_slot(instruction) => Successor::Leave,
+            Mnemonic::Jmp => Successor::Somewhere,
             Mnemonic::Syscall => {
                 let number = self.registers[RAX];
                 for number in [RAX, 1, 11] {
                     self.registers[number] = Symbol::Unknown;
                 }
                 match number {
-                    Symbol::Number(number) if NO_RETURN.contains(&number) => Step::End,
-                    _ => Step::Next,
+                    Symbol::Number(number) if NO_RETURN.contains(&number) => Successor::End,
+                    _ => Successor::Next,
                 }
             }
             Mnemonic::Hlt
@@ -184,18 +186,18 @@ impl FlowState {
             | Mnemonic::Retf
             | Mnemonic::Sysretq
             | Mnemonic::Sysret
-            | Mnemonic::Enter => Step::End,
+            | Mnemonic::Enter => Successor::End,
             _ if instruction.is_jcc_short_or_near()
                 || instruction.is_jcx_short()
                 || instruction.is_loop()
                 || instruction.is_loopcc() =>
             {
                 self.forget_written(instruction, factory);
-                Step::Branch(to())
+                Successor::Branch(to())
             }
             _ => {
                 self.forget_written(instruction, factory);
-                Step::Next
+                Successor::Next
             }
         }
     }

@@ -218,7 +218,7 @@ fn endless_code() {
 }
 
 /// The verdict on a slot at 0x7008, with these rsp and rbp at the instruction.
-fn verdict(code: &[&[u8]], pc: u64, (rsp, rbp): (u64, u64)) -> Verdict {
+fn verdict(code: &[&[u8]], pc: u64, (rsp, rbp): (u64, u64)) -> CallProof {
     let mut gpr = [0; 16];
     (gpr[RSP], gpr[RBP]) = (rsp, rbp);
     leads(&mut text(code), 0x1000, Some(0x1000 + pc)).verdict(0x7008, &gpr)
@@ -228,14 +228,14 @@ fn verdict(code: &[&[u8]], pc: u64, (rsp, rbp): (u64, u64)) -> Verdict {
 #[test]
 fn verdicts() {
     let code = [PUSH_RBP, MOV_RBP_RSP, LOOP, POP_RBP, RET];
-    assert_eq!(verdict(&code, 4, (0x7000, 0)), Verdict::Proven);
+    assert_eq!(verdict(&code, 4, (0x7000, 0)), CallProof::Proven);
     // Another slot, another function, and another way round.
-    assert_eq!(verdict(&code, 4, (0x7010, 0)), Verdict::Disproved);
-    assert_eq!(verdict(&code, 0x40, (0x7000, 0)), Verdict::Disproved);
+    assert_eq!(verdict(&code, 4, (0x7010, 0)), CallProof::Disproved);
+    assert_eq!(verdict(&code, 0x40, (0x7000, 0)), CallProof::Disproved);
     let tail: [&[u8]; 3] = [&[0xeb, 2], RET, &[0x90, 0x75, 0xfe, 0xc3]];
-    assert_eq!(verdict(&tail, 4, (0x7008, 0)), Verdict::Proven);
+    assert_eq!(verdict(&tail, 4, (0x7008, 0)), CallProof::Proven);
     // Through a register the call may lead anywhere.
-    assert_eq!(verdict(&[&[0xff, 0xe0]], 0x40, (0, 0)), Verdict::Possible);
+    assert_eq!(verdict(&[&[0xff, 0xe0]], 0x40, (0, 0)), CallProof::Possible);
     // and rsp,-64: how far it moved only the frame pointer tells.
     let realigned: [&[u8]; 5] = [
         PUSH_RBP,
@@ -244,8 +244,11 @@ fn verdicts() {
         LOOP,
         &[0xc9, 0xc3],
     ];
-    assert_eq!(verdict(&realigned, 8, (0x6fc0, 0x7000)), Verdict::Proven);
-    assert_eq!(verdict(&realigned, 8, (0x6fc0, 0x6ff8)), Verdict::Disproved);
+    assert_eq!(verdict(&realigned, 8, (0x6fc0, 0x7000)), CallProof::Proven);
+    assert_eq!(
+        verdict(&realigned, 8, (0x6fc0, 0x6ff8)),
+        CallProof::Disproved
+    );
 }
 
 /// Random bytes lead to an end, and to no panic.

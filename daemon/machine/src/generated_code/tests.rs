@@ -1,4 +1,4 @@
-use addresses::ProcessAddress;
+use addresses::{ProcessAddress, ProcessRange};
 
 use super::*;
 use crate::host::Answer as HostAnswer;
@@ -39,7 +39,7 @@ impl Bench {
             page[..code.len()].copy_from_slice(code);
             page
         });
-        let seen = Seen {
+        let seen = PageLook {
             before: time,
             behind: time + 1,
             bytes,
@@ -124,7 +124,11 @@ fn other_code_at_an_interrupt() {
     bench.looks(300, None);
     bench.exits(BEHIND, 50);
     assert_eq!(bench.exits(BEHIND, 200), [(4, 8)]);
-    let id = bench.maps.find(0x1000).expect("mapped").image;
+    let id = bench
+        .maps
+        .find(ProcessAddress(0x1000))
+        .expect("mapped")
+        .image;
     for (time, code) in [(210, 0x90), (220, 0x91)] {
         let page = ProcessAddress(0x1100);
         bench.images.observe(id, page, time, &[code]);
@@ -156,9 +160,13 @@ fn leads_and_mappings() {
     assert_eq!(bench.ask(200, read), 4);
     assert_eq!(bytes, CODE[..4]);
     assert!(bench.generated_code.bytes() > PAGE_BYTES);
-    bench.generated_code.forget(0x2000, 0x3000);
+    bench
+        .generated_code
+        .forget(ProcessRange::of_words(0x2000, 0x3000));
     assert_eq!(bench.exits(BEHIND, 200), [(4, 8)]);
-    bench.generated_code.forget(0x1000, 0x2000);
+    bench
+        .generated_code
+        .forget(ProcessRange::of_words(0x1000, 0x2000));
     assert_eq!(bench.exits(BEHIND, 200), []);
 }
 
@@ -199,7 +207,7 @@ fn own_memory() {
     let local = 0_u64;
     let page = own_memory as *const () as u64 & !(PAGE - 1);
     let rooms = GeneratedCodeRooms::new();
-    let mut memory = Memory::NotOpened(0);
+    let mut memory = OpenMemory::NotOpened(0);
     assert_eq!(memory.look(page, None, pid, None, &rooms), None);
     assert_eq!(memory.look(page, None, pid, Some(0x1000), &rooms), None);
     let stack = Some(&raw const local as u64);

@@ -41,7 +41,7 @@ impl Images {
         pid: sampler::Pid,
     ) -> Option<BaseWriters> {
         let id = code.image;
-        let through = Some((pid, code.start, code.end));
+        let through = Some((pid, code.range));
         if self.elf(id, through).is_none() {
             let lost = matches!(self.get(id)?.state, FileState::Unusable);
             return lost.then_some(BaseWriters::ANY);
@@ -71,8 +71,8 @@ fn code_pages(elf: &Elf) -> impl Iterator<Item = (u64, u64)> {
 
 /// Whether all that is mapped is code, by the segments.
 fn is_code(elf: &Elf, code: &CodeOfFile) -> bool {
-    let first = code.offset / PAGE as u64;
-    let behind = code.offset.saturating_add(code.end - code.start);
+    let first = code.file_offset / PAGE as u64;
+    let behind = code.file_offset.saturating_add(code.range.bytes());
     let behind = behind.div_ceil(PAGE as u64);
     let is_vdso = matches!(elf.contents, Contents::Bytes(_));
     is_vdso || code_pages(elf).any(|(from, to)| from <= first && behind <= to)
@@ -112,6 +112,8 @@ fn advance(elf: &Elf, search: &mut Search) {
 
 #[cfg(test)]
 mod tests {
+    use addresses::ProcessRange;
+
     use super::*;
     use crate::identity::Identity;
 
@@ -133,9 +135,8 @@ mod tests {
         let segment = segment.expect("code");
         let code = CodeOfFile {
             image,
-            start: 0x1000,
-            end: 0x1000 + segment.file_size,
-            offset: segment.offset & !(PAGE as u64 - 1),
+            range: ProcessRange::of_words(0x1000, 0x1000 + segment.file_size),
+            file_offset: segment.offset & !(PAGE as u64 - 1),
         };
         let pid = sampler::Pid(std::process::id());
         let found = (0..1000).find_map(|_| images.base_writers(&code, pid));
@@ -144,7 +145,10 @@ mod tests {
         assert_eq!(of(&bytes[start..start + size]), BaseWriters::default());
         let last = (start + size).next_multiple_of(PAGE).min(bytes.len());
         assert_eq!(found, Some(of(&bytes[start / PAGE * PAGE..last])));
-        let more = CodeOfFile { offset: 0, ..code };
+        let more = CodeOfFile {
+            file_offset: 0,
+            ..code
+        };
         assert_eq!(images.base_writers(&more, pid), Some(BaseWriters::ANY));
         images.bases.forget(&[image]);
         assert_eq!(images.base_writers(&code, pid), None);

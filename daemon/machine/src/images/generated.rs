@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use addresses::{Bias, ImageAddress, ProcessAddress};
+use addresses::{Bias, ImageAddress, ProcessAddress, ProcessRange};
 use sampler::Pid;
 
 use super::replaced::Replaced;
@@ -152,7 +152,12 @@ impl Generated {
     }
 
     /// The part of a mapping around an address that is one piece of code, and its image.
-    fn narrow(&self, mapping: &Mapping, address: u64, time: u64) -> Option<Mapping> {
+    fn narrow(
+        &self,
+        mapping: &Mapping,
+        ProcessAddress(address): ProcessAddress,
+        time: u64,
+    ) -> Option<Mapping> {
         let (start, end, image) = match self.find(address, time) {
             Some(Named {
                 line, generation, ..
@@ -175,7 +180,7 @@ impl Generated {
                 (start.max(page.0), end.min(page.1), image)
             }
         };
-        let mut part = mapping.part(start, end);
+        let mut part = mapping.part(ProcessRange::of_words(start, end));
         part.image = *image;
         Some(part)
     }
@@ -359,7 +364,12 @@ impl Images {
 
     /// The part of a mapping around an address that is one piece of code that was made at run time,
     /// under its name at this time, if it is such a mapping.
-    pub(crate) fn narrow(&self, mapping: &Mapping, address: u64, time: u64) -> Option<Mapping> {
+    pub(crate) fn narrow(
+        &self,
+        mapping: &Mapping,
+        address: ProcessAddress,
+        time: u64,
+    ) -> Option<Mapping> {
         let generated = self.generated.get(&mapping.image)?;
         generated.narrow(mapping, address, time)
     }
@@ -426,10 +436,12 @@ mod tests {
 
     /// Name and bounds of an address at a time.
     fn at(images: &Images, mapping: &Mapping, address: u64, time: u64) -> (String, u64, u64) {
-        let part = images.narrow(mapping, address, time).expect("generated");
+        let part = images
+            .narrow(mapping, ProcessAddress(address), time)
+            .expect("generated");
         let names = images.names_of_generated(part.image, &[ImageAddress(address)]);
         let name = names.first().map_or("", |(.., name)| name);
-        (name.to_owned(), part.start, part.end)
+        (name.to_owned(), part.range.start.0, part.range.end.0)
     }
 
     /// Code keeps the name that it had at the time of the sample; while one name gave way to
@@ -468,7 +480,11 @@ mod tests {
         );
         assert_eq!(at(&images, &mapping, 0x1000, 50), named("", 0x1000, 0x2000));
         // The same name at the same place is two pieces of code, if another was between.
-        let image = |time| images.narrow(&mapping, 0x2000, time).map(|part| part.image);
+        let image = |time| {
+            images
+                .narrow(&mapping, ProcessAddress(0x2000), time)
+                .map(|part| part.image)
+        };
         assert_ne!(image(15), image(60));
     }
 }

@@ -4,6 +4,7 @@
 //! What lies there then is the file's code if it is so byte by byte, and cannot be written. That is
 //! looked at once, when the memory becomes executable; a later change of rights is a new mapping.
 
+use addresses::{ProcessAddress, ProcessRange};
 use sampler::Pid;
 
 use super::Process;
@@ -20,8 +21,8 @@ const PIECE: usize = 1 << 20;
 
 /// Takes note of a program's text that an anonymous mapping takes the place of.
 pub(super) fn note(process: &mut Process, mapping: &Mapping) {
-    let last = mapping.end.saturating_sub(1);
-    for address in [mapping.start, last] {
+    let last = ProcessAddress(mapping.range.end.0.saturating_sub(1));
+    for address in [mapping.range.start, last] {
         if let Some(old) = process.maps.find(address)
             && old.is_file()
             && old.executable
@@ -43,19 +44,19 @@ pub(super) fn text_of(
     images: &mut Images,
 ) -> Option<Mapping> {
     let pid = live?;
-    if mapping.is_writable() || mapping.end - mapping.start > MAX_TEXT {
+    if mapping.is_writable() || mapping.range.bytes() > MAX_TEXT {
         return None;
     }
-    let covers = |text: &&Mapping| text.start <= mapping.start && mapping.end <= text.end;
+    let covers = |text: &&Mapping| text.range.covers(mapping.range);
     let known = process.texts.iter().rev().filter(covers);
     // Of a process that ran before the start, what was there before is not known: the file goes on.
-    let in_front = mapping.start.checked_sub(1);
-    let in_front = in_front.and_then(|address| process.maps.find(address));
+    let in_front = mapping.range.start.0.checked_sub(1);
+    let in_front = in_front.and_then(|address| process.maps.find(ProcessAddress(address)));
     let in_front = in_front.filter(|front| front.is_file());
     let candidates: Vec<Mapping> = known.chain(in_front).copied().collect();
     candidates.into_iter().find_map(|text| {
         let moved = mapping.moved(&text);
-        let through = Some((pid, text.start, text.end));
+        let through = Some((pid, text.range));
         holds(&moved, pid, through, images).then_some(moved)
     })
 }
@@ -64,7 +65,7 @@ pub(super) fn text_of(
 fn holds(
     mapping: &Mapping,
     pid: Pid,
-    through: Option<(Pid, u64, u64)>,
+    through: Option<(Pid, ProcessRange)>,
     images: &mut Images,
 ) -> bool {
     let Some(elf) = images.elf(mapping.image, through) else {
@@ -78,13 +79,13 @@ fn holds(
     };
     let (mut there, mut file) = (vec![0; PIECE], vec![0; PIECE]);
     let mut done = 0;
-    while done < mapping.end - mapping.start {
-        let left = mapping.end - mapping.start - done;
+    while done < mapping.range.bytes() {
+        let left = mapping.range.bytes() - done;
         let length = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
         let (there, file) = (&mut there[..length], &mut file[..length]);
         file.fill(0);
-        let read = memory.read(mapping.start + done, there);
-        if !read || !elf.contents.read(mapping.offset + done, file) || there != file {
+        let read = memory.read(mapping.range.start.0 + done, there);
+        if !read || !elf.contents.read(mapping.file_offset + done, file) || there != file {
             return false;
         }
         done += length as u64;

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use addresses::ProcessRange;
 use sampler::{Mmap, MmapIdentity, Pid};
 
 use super::{Area, Mapping, MappingKind, Rights};
@@ -81,9 +82,8 @@ pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
     let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
     let writable = mmap.prot & PROT_WRITE != 0;
     Mapping {
-        start: mmap.address,
-        end: mmap.address.saturating_add(mmap.len),
-        offset: if kind == MappingKind::File {
+        range: mmap.range(),
+        file_offset: if kind == MappingKind::File {
             mmap.offset
         } else {
             0
@@ -115,9 +115,8 @@ pub(crate) fn mapping_of_line(pid: Option<Pid>, line: &MapsLine, images: &mut Im
     };
     let image = images.intern(identity, image_path(&line.path, kind));
     Mapping {
-        start: line.start,
-        end: line.end,
-        offset: if kind == MappingKind::File {
+        range: ProcessRange::of_words(line.start, line.end),
+        file_offset: if kind == MappingKind::File {
             line.offset
         } else {
             0

@@ -1,5 +1,7 @@
 //! The code that was mapped in a process: what may have moved the bases of FS and GS.
 
+use addresses::ProcessRange;
+
 use crate::mapping::Mapping;
 use crate::place::ImageId;
 
@@ -16,10 +18,9 @@ pub(crate) struct CodeSeen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CodeOfFile {
     pub(crate) image: ImageId,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    /// File offset of `start`.
-    pub(crate) offset: u64,
+    pub(crate) range: ProcessRange,
+    /// Where in the file it begins.
+    pub(crate) file_offset: u64,
 }
 
 /// Mappings of code that are told apart in one process.
@@ -28,15 +29,14 @@ const CODE_SEEN: usize = 2048;
 impl CodeSeen {
     pub(super) fn add(&mut self, mapping: &Mapping) {
         // The kernel's page of old system calls is at the end of the upper half.
-        if !mapping.executable || mapping.start >> 63 != 0 {
+        if !mapping.executable || mapping.range.start.0 >> 63 != 0 {
             return;
         }
         let is_file = mapping.never_writable && !mapping.is_anon();
         let code = CodeOfFile {
             image: mapping.image,
-            start: mapping.start,
-            end: mapping.end,
-            offset: mapping.offset,
+            range: mapping.range,
+            file_offset: mapping.file_offset,
         };
         if is_file && self.of_files.contains(&code) {
             return;

@@ -1,6 +1,6 @@
 //! Where somebody else may write although one thread alone uses the address space.
 
-use std::ops::Range;
+use addresses::{ProcessAddress, ProcessRange};
 
 use crate::mapping::Mapping;
 
@@ -10,7 +10,7 @@ pub(super) const MOST: usize = 32;
 /// Where something [exposed](Mapping::is_exposed) was mapped, or may be yet: nothing tells that
 /// memory is unmapped.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Exposed(Vec<Range<u64>>);
+pub(super) struct Exposed(Vec<ProcessRange>);
 
 impl Exposed {
     /// Takes notice of a mapping.
@@ -19,14 +19,14 @@ impl Exposed {
             return;
         }
         if self.0.len() < MOST {
-            self.0.push(mapping.start..mapping.end);
+            self.0.push(mapping.range);
         } else {
-            self.0[0] = 0..u64::MAX;
+            self.0[0] = ProcessRange::of_words(0, u64::MAX);
         }
     }
 
     /// Whether an address may be exposed.
-    pub(super) fn contains(&self, address: u64) -> bool {
-        self.0.iter().any(|range| range.contains(&address))
+    pub(super) fn contains(&self, address: ProcessAddress) -> bool {
+        self.0.iter().any(|range| range.contains(address))
     }
 }

@@ -9,7 +9,7 @@ use nix::sys::prctl;
 
 /// Bytes that the parts of a collector hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct CollectorMemory {
     /// Programs: their files, with unwind rules, and the processes that have them mapped.
     pub programs: usize,
     /// Code: pages of files, decoded instructions, basic blocks.

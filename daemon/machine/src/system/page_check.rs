@@ -14,11 +14,11 @@ use crate::system::procfs::{PageState, Pagemap};
 
 /// State of the pages that a window begins in, seen after the interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct PageEvidence {
     pages: [(u64, PageState); 2],
 }
 
-impl Evidence {
+impl PageEvidence {
     /// State of the page around `address`, if it was looked up.
     pub(crate) fn of(&self, address: u64) -> Option<PageState> {
         let page = address & !(PAGE - 1);
@@ -44,7 +44,7 @@ const AHEAD: u64 = 128;
 impl PageCheck {
     /// Looks at the pages of a user sample; `None` if its process is gone or has executed
     /// another program.
-    pub fn look(&mut self, sample: &RawSample) -> Option<Evidence> {
+    pub fn look(&mut self, sample: &RawSample) -> Option<PageEvidence> {
         let UserRegisters::Long(registers) = &sample.user else {
             return None;
         };
@@ -75,7 +75,7 @@ impl PageCheck {
     }
 }
 
-fn look(pagemap: &Pagemap, ProcessAddress(pc): ProcessAddress, stack: u64) -> Option<Evidence> {
+fn look(pagemap: &Pagemap, ProcessAddress(pc): ProcessAddress, stack: u64) -> Option<PageEvidence> {
     let first = pc & !(PAGE - 1);
     let last = pc.saturating_add(AHEAD) & !(PAGE - 1);
     let state = pagemap.page(first);
@@ -94,7 +94,7 @@ fn look(pagemap: &Pagemap, ProcessAddress(pc): ProcessAddress, stack: u64) -> Op
     // others were looked at. The interrupt could read that page, so it is there and anonymous;
     // each exec draws another place for the stack.
     let known = pages.iter().all(|(_, state)| *state != PageState::Unknown);
-    (known && pagemap.has_stack(stack)).then_some(Evidence { pages })
+    (known && pagemap.has_stack(stack)).then_some(PageEvidence { pages })
 }
 
 #[cfg(test)]

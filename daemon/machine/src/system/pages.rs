@@ -1,5 +1,6 @@
 //! What is known of a process's pages.
 
+use addresses::{ProcessAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
@@ -97,9 +98,10 @@ impl Pages {
         }
     }
 
-    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+    pub(crate) fn forget(&mut self, range: ProcessRange) {
         self.room.leave(self.verdicts.len());
-        self.verdicts.retain(|&page, _| page < start || page >= end);
+        self.verdicts
+            .retain(|page, _| !range.contains(ProcessAddress(*page)));
         self.room.take(self.verdicts.len());
     }
 }

@@ -182,14 +182,16 @@ pub(crate) fn pid_inside(pid: Pid) -> Option<u32> {
 
 /// The memory of a process.
 #[derive(Debug)]
-pub(crate) struct Memory(File);
+pub(crate) struct ProcessMemory(File);
 
 /// Opens the memory of a process, if that may be read.
-pub(crate) fn memory(pid: Pid) -> Option<Memory> {
-    File::open(format!("/proc/{pid}/mem")).ok().map(Memory)
+pub(crate) fn memory(pid: Pid) -> Option<ProcessMemory> {
+    File::open(format!("/proc/{pid}/mem"))
+        .ok()
+        .map(ProcessMemory)
 }
 
-impl Memory {
+impl ProcessMemory {
     /// Reads from an address; false if not all of it is there.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
         self.0.read_exact_at(bytes, address).is_ok()

@@ -23,7 +23,7 @@ pub(crate) const LONGEST: usize = LENGTHS[2] + 1;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct BlockInstruction {
     /// Its place in an image.
     pub(crate) pc: Pc,
     /// Where it lies in the process.
@@ -33,7 +33,7 @@ pub(crate) struct Step {
     pub(crate) instruction: Instruction,
 }
 
-impl Step {
+impl BlockInstruction {
     /// What lies behind it.
     fn end(&self) -> ProcessAddress {
         self.address.wrapping_add(self.len.into())
@@ -85,7 +85,7 @@ pub(crate) fn goes_on(instruction: &Instruction) -> bool {
 
 /// The ways out of a block, in the order in which they are to be tried; `is_short`: at first right
 /// behind its first instruction.
-pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
+pub(crate) fn exits(steps: &[BlockInstruction], is_short: bool) -> Vec<Exit> {
     let lengths = if is_short { SHORT } else { LENGTHS };
     let mut exits: Vec<Exit> = Vec::new();
     let Some(entry) = steps.first().map(|step| step.address) else {
@@ -116,7 +116,7 @@ pub(crate) fn exits(steps: &[Step], is_short: bool) -> Vec<Exit> {
 
 /// What these steps leave in memory, with the numbers of the steps, as far as where that is follows
 /// from the registers at the entry, and no later step stores elsewhere than that says.
-pub(crate) fn stored(steps: &[Step]) -> Vec<(usize, MemoryOperand)> {
+pub(crate) fn stored(steps: &[BlockInstruction]) -> Vec<(usize, MemoryOperand)> {
     let mut factory = InstructionInfoFactory::new();
     let mut found = Vec::new();
     let mut written = 0_u16;
@@ -146,7 +146,7 @@ pub(crate) fn stored(steps: &[Step]) -> Vec<(usize, MemoryOperand)> {
 
 /// The operand in memory that a step writes, of eight bytes at most, if where it is follows from
 /// general registers.
-fn store_of(step: &Step, info: &InstructionInfo) -> Option<MemoryOperand> {
+fn store_of(step: &BlockInstruction, info: &InstructionInfo) -> Option<MemoryOperand> {
     let instruction = &step.instruction;
     let is_written =
         |of: u32| instruction.op_kind(of) == OpKind::Memory && writes(info.op_access(of));
@@ -180,7 +180,7 @@ fn store_of(step: &Step, info: &InstructionInfo) -> Option<MemoryOperand> {
 }
 
 /// Whether one of these steps reads or writes vector or mask registers, or those of x87.
-pub(crate) fn uses_vectors(steps: &[Step]) -> bool {
+pub(crate) fn uses_vectors(steps: &[BlockInstruction]) -> bool {
     let mut factory = InstructionInfoFactory::new();
     steps.iter().any(|step| {
         let options = InstructionInfoOptions::NO_MEMORY_USAGE;
@@ -193,7 +193,7 @@ pub(crate) fn uses_vectors(steps: &[Step]) -> bool {
 /// Registers other than general ones that these steps write and that still hold that behind the
 /// last one, with what they hold: the number of the step, and the values of its results.
 pub(crate) fn vector_results(
-    steps: &[Step],
+    steps: &[BlockInstruction],
     after: &sampler::Registers,
     others: &VectorState,
 ) -> Vec<(usize, Parameter, u64)> {
@@ -229,7 +229,7 @@ pub(crate) fn vector_results(
 
 /// The number of the last step that writes the register in which there is a difference, as far as
 /// it is in a general or a vector register, a mask or memory.
-pub(crate) fn last_writer(steps: &[Step], difference: Difference) -> Option<usize> {
+pub(crate) fn last_writer(steps: &[BlockInstruction], difference: Difference) -> Option<usize> {
     if let Difference::Memory(number) = difference {
         return Some(number);
     }
@@ -258,7 +258,7 @@ fn touches_x87(instruction: &Instruction) -> bool {
 
 /// The general registers that these steps write and that still hold that behind the last one: the
 /// number of the step, and the register as it is written.
-pub(crate) fn results(steps: &[Step]) -> Vec<(usize, Register)> {
+pub(crate) fn results(steps: &[BlockInstruction]) -> Vec<(usize, Register)> {
     let mut factory = InstructionInfoFactory::new();
     let mut results = Vec::new();
     let mut later = 0_u16;
@@ -298,7 +298,7 @@ mod tests {
     use machine::images::ImageId;
 
     /// Steps of code at image address 0x100, which is mapped at 0x5100.
-    fn steps(code: &[u8]) -> Vec<Step> {
+    fn steps(code: &[u8]) -> Vec<BlockInstruction> {
         let mut decoder = Decoder::with_ip(64, code, 0x100, DecoderOptions::NONE);
         let mut steps = Vec::new();
         while decoder.can_decode() {
@@ -307,7 +307,7 @@ mod tests {
                 image: ImageId(0),
                 address: ImageAddress(instruction.ip()),
             };
-            steps.push(Step {
+            steps.push(BlockInstruction {
                 pc,
                 address: ProcessAddress(instruction.ip() + 0x5000),
                 len: instruction.len() as u8,

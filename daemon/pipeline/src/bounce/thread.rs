@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sampler::{Block, Breakpoints, Miss};
 
 use super::block::{calls_system, stored};
-use super::{Answer, Request};
+use super::{BounceResult, Request};
 
 /// How long a thread may take to come by.
 const ALLOWED: Duration = Duration::from_millis(10);
@@ -22,7 +22,7 @@ pub(super) fn start(
     breakpoints: Breakpoints,
     most: u32,
     requests: Receiver<Request>,
-    answers: SyncSender<Answer>,
+    answers: SyncSender<BounceResult>,
 ) -> io::Result<()> {
     let pause = Duration::from_secs(1) / most.max(1);
     let run = move || run(&breakpoints, pause, &requests, &answers);
@@ -36,7 +36,7 @@ fn run(
     breakpoints: &Breakpoints,
     pause: Duration,
     requests: &Receiver<Request>,
-    answers: &SyncSender<Answer>,
+    answers: &SyncSender<BounceResult>,
 ) {
     while let Ok(request) = requests.recv() {
         let next = Instant::now() + pause;
@@ -56,7 +56,7 @@ fn run(
 }
 
 /// Tries a block: where the thread does not come out, a longer one, and then no more.
-fn attempt(breakpoints: &Breakpoints, request: Request) -> Answer {
+fn attempt(breakpoints: &Breakpoints, request: Request) -> BounceResult {
     let mut missed = Vec::new();
     let mut exits = request.exits.iter();
     let mut exit = exits.next();
@@ -92,7 +92,7 @@ fn attempt(breakpoints: &Breakpoints, request: Request) -> Answer {
             }
         }
     }
-    Answer {
+    BounceResult {
         request,
         missed,
         pair,

@@ -10,11 +10,11 @@ use sampler::{Burst, Entry, RawSample, Record};
 
 use super::Collector;
 use crate::entries::Entries;
-use crate::entries::{Kept, Seen, Target, VectorArguments};
+use crate::entries::{Kept, SeenTarget, Target, VectorArguments};
 use consumers::entries::{ARGUMENTS, Arrived, ArrivedWith, Entered, VECTORS};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
-use machine::flow::Verdict;
+use machine::flow::CallProof;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
 
@@ -122,7 +122,7 @@ fn site(space: &AddressSpace<'_>, pc: Pc, call: &sampler::Entered) -> Option<Pc>
     let gpr = &call.registers.gpr;
     let is_other = found.target().is_some_and(|target| {
         let leads = space.leads(target, pc);
-        leads.verdict(gpr[RSP], gpr) == Verdict::Disproved
+        leads.verdict(gpr[RSP], gpr) == CallProof::Disproved
     });
     (!is_other).then_some(found.site)
 }
@@ -192,8 +192,8 @@ impl Collector {
     }
 
     /// Takes what was seen of one function in a while.
-    fn entered(&mut self, seen: Seen) {
-        let Seen {
+    fn entered(&mut self, seen: SeenTarget) {
+        let SeenTarget {
             target,
             burst,
             vectors,

@@ -10,9 +10,9 @@ use sampler::{Miss, Outcome, RawSample, Record, UserRegisters, VectorState, Vect
 
 use super::samples::subject_of;
 use super::{Collector, start};
-use crate::bounce::block::{self, LONGEST, Step};
+use crate::bounce::block::{self, BlockInstruction, LONGEST};
 use crate::bounce::truth::{self, Difference};
-use crate::bounce::{Answer, Bounce, Brought, Request, held};
+use crate::bounce::{Bounce, BounceResult, Brought, Request, held};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
@@ -101,7 +101,11 @@ struct Stored {
 }
 
 /// What was read of it, as far as no later step stored there.
-fn stored_of(steps: &[Step], before: &sampler::Registers, held: &[Option<u64>]) -> Vec<Stored> {
+fn stored_of(
+    steps: &[BlockInstruction],
+    before: &sampler::Registers,
+    held: &[Option<u64>],
+) -> Vec<Stored> {
     let mut all: Vec<Stored> = Vec::new();
     for ((step, operand), held) in block::stored(steps).into_iter().zip(held) {
         let (address, bytes) = (operand.address(&before.gpr).0, u64::from(operand.bytes));
@@ -170,7 +174,7 @@ pub(super) fn block_at(
     process: ProcessId,
     (entry, is_short): (ProcessAddress, bool),
 ) -> Option<Request> {
-    let (mut steps, mut bytes): (Vec<Step>, Vec<u8>) = (Vec::new(), Vec::new());
+    let (mut steps, mut bytes): (Vec<BlockInstruction>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut address = entry;
     while steps.len() < LONGEST {
         let Ok(fetched) = code.fetch(address.0) else {
@@ -184,7 +188,7 @@ pub(super) fn block_at(
             return None;
         }
         bytes.extend_from_slice(code.code().get(..len)?);
-        steps.push(Step {
+        steps.push(BlockInstruction {
             pc,
             address,
             // At most 15.
@@ -248,12 +252,12 @@ impl Collector {
         }
     }
 
-    fn answered(&mut self, answer: Answer, brought: Brought) {
+    fn answered(&mut self, answer: BounceResult, brought: Brought) {
         for miss in &answer.missed {
             self.tables
                 .count(CounterKey::of(Group::Pairs, miss.name()), 1);
         }
-        let Answer {
+        let BounceResult {
             request,
             missed,
             pair,
@@ -315,7 +319,7 @@ impl Collector {
     fn check_pair(
         &mut self,
         request: &Request,
-        steps: &[Step],
+        steps: &[BlockInstruction],
         before: &RawSample,
         after: &Behind,
     ) -> Option<(Owner, bool)> {
@@ -425,7 +429,12 @@ impl Collector {
 
     /// Counts a disagreement by the block's instructions: the first that may have made it stands
     /// for it.
-    fn disagrees(&mut self, first: Step, steps: &[Step], difference: Difference) {
+    fn disagrees(
+        &mut self,
+        first: BlockInstruction,
+        steps: &[BlockInstruction],
+        difference: Difference,
+    ) {
         let number = block::last_writer(steps, difference);
         let step = number
             .and_then(|number| steps.get(number))
@@ -451,7 +460,13 @@ impl Collector {
     }
 
     /// Tells what the processor left in registers behind a block, as values of its instructions.
-    fn tell_results(&mut self, owner: Owner, steps: &[Step], before: &RawSample, after: &Behind) {
+    fn tell_results(
+        &mut self,
+        owner: Owner,
+        steps: &[BlockInstruction],
+        before: &RawSample,
+        after: &Behind,
+    ) {
         self.windows += 1;
         let context = Context {
             owner,

@@ -12,13 +12,13 @@ use consumers::events::Owner;
 use machine::address_space::AddressSpace;
 use machine::images::{Identity, UNKNOWN};
 use machine::place::Pc;
-use machine::system::page_check::Evidence;
+use machine::system::page_check::PageEvidence;
 use machine::system::procfs::Credentials;
 use machine::window::Captured;
 
 impl Collector {
     /// Takes notice of a sample that has come, in order of time: it waits.
-    pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<Evidence>>) {
+    pub(super) fn arrive(&mut self, record: Record, evidence: Option<Box<PageEvidence>>) {
         let record = self.without_second(record);
         let record = record.and_then(|record| self.without_entry(record));
         let Some(record) = record.and_then(|record| self.without_vectors_at_entry(record)) else {
@@ -58,7 +58,7 @@ impl Collector {
     /// Takes notice of the code at a sample, if that may be made at run time.
     fn observe(&mut self, time: u64, pid: Pid, ip: ProcessAddress) {
         let process = self.loadmap.get(pid);
-        let mapping = process.and_then(|process| process.maps.find(ip.0));
+        let mapping = process.and_then(|process| process.maps.find(ip));
         let Some(image) = mapping.map(|mapping| mapping.image) else {
             return;
         };
@@ -129,7 +129,7 @@ impl Collector {
         }
     }
 
-    fn sample(&mut self, sample: &RawSample, evidence: Option<Evidence>, probability: f64) {
+    fn sample(&mut self, sample: &RawSample, evidence: Option<PageEvidence>, probability: f64) {
         if sample.pid == self.own_pid {
             self.tables.count(Counter::CollectorSamples, 1);
             return;

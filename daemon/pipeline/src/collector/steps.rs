@@ -10,9 +10,9 @@ use super::pairs::Silent;
 use super::{Collector, start};
 use crate::bounce::truth::{self, Difference};
 use crate::steps::results::results;
-use crate::steps::{Answer, Request, Steps};
+use crate::steps::{Request, Steps, StepsResult};
 use consumers::events::{At, Consumer, Context, Owner};
-use machine::access::Evidence;
+use machine::access::MappedBy;
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
 use machine::loadmap::ProcessId;
@@ -64,7 +64,7 @@ impl Memory for Stepped<'_, '_, '_> {
             })
         };
         let evidence = |page| match meets(page) {
-            true => Some(Evidence::Read),
+            true => Some(MappedBy::Read),
             false => self.memory.evidence(page),
         };
         self.memory.space.check(address, bytes, access, evidence)
@@ -76,7 +76,7 @@ impl Memory for Stepped<'_, '_, '_> {
 }
 
 /// An instruction that was stepped.
-struct Known {
+struct SteppedInstruction {
     pc: Pc,
     instruction: iced_x86::Instruction,
 }
@@ -132,8 +132,8 @@ impl Collector {
         }
     }
 
-    fn visited(&mut self, answer: Answer) {
-        let Answer {
+    fn visited(&mut self, answer: StepsResult) {
+        let StepsResult {
             request,
             is_put_off,
             visit,
@@ -175,7 +175,11 @@ impl Collector {
 
     /// Finds out what was stepped, as far as values of it are kept, and compares what is worked out
     /// with what the processor made.
-    fn check_steps(&mut self, request: &Request, visit: &Visit) -> Option<(Vec<Known>, Compared)> {
+    fn check_steps(
+        &mut self,
+        request: &Request,
+        visit: &Visit,
+    ) -> Option<(Vec<SteppedInstruction>, Compared)> {
         let found = self.loadmap.get_and_host(request.pid);
         let Some((process, host)) = found.filter(|(process, _)| process.id == request.process)
         else {
@@ -282,7 +286,7 @@ impl Collector {
         Some((steps, compared))
     }
 
-    fn count_compared(&mut self, steps: &[Known], compared: &Compared) {
+    fn count_compared(&mut self, steps: &[SteppedInstruction], compared: &Compared) {
         let disagreed = compared.differences.len() as u64;
         // Each disagreement is counted where it is noted.
         self.totals.compared += compared.agreed + compared.raced + disagreed;
@@ -303,7 +307,7 @@ impl Collector {
             self.tables.count(counter, n);
         }
         for (number, difference) in &compared.differences {
-            let Known { pc, instruction } = &steps[*number];
+            let SteppedInstruction { pc, instruction } = &steps[*number];
             let image = self.images.path(pc.image);
             let mnemonic = format!("{:?}", instruction.mnemonic()).to_lowercase();
             let text = format!(
@@ -317,7 +321,7 @@ impl Collector {
     }
 
     /// Tells what the processor left in registers, as values of the instructions.
-    fn tell_steps(&mut self, owner: Owner, steps: &[Known], visit: &Visit) {
+    fn tell_steps(&mut self, owner: Owner, steps: &[SteppedInstruction], visit: &Visit) {
         self.windows += 1;
         let context = Context {
             owner,
@@ -375,7 +379,7 @@ fn known(
     code: &mut ProcessCode<'_, '_, '_>,
     registers: &sampler::Registers,
     bytes: &[u8],
-) -> Result<Known, Counter> {
+) -> Result<SteppedInstruction, Counter> {
     let pc = space.place(registers.pc());
     let pc = pc.ok_or(Counter::StepsMappedAnew)?;
     if space.is_denied(pc) {
@@ -389,7 +393,7 @@ fn known(
     let fetched = fetched.map_err(|_| Counter::StepsMappedAnew)?;
     let instruction = *fetched.instruction.instruction();
     match instruction.len() == bytes.len() {
-        true => Ok(Known { pc, instruction }),
+        true => Ok(SteppedInstruction { pc, instruction }),
         false => Err(Counter::StepsMappedAnew),
     }
 }

@@ -13,14 +13,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{Mode, Packed, Pid, Record, Tid};
 
 use machine::place::Pc;
-use machine::system::page_check::Evidence;
+use machine::system::page_check::PageEvidence;
 
 /// A sample that has come.
 #[derive(Debug)]
 pub(super) struct Arrival {
     /// As the engine gave it, packed or not.
     pub(super) record: Record,
-    pub(super) evidence: Option<Box<Evidence>>,
+    pub(super) evidence: Option<Box<PageEvidence>>,
     /// The second record, which brings the vector registers.
     pub(super) second: Option<Box<Packed>>,
     /// The probability with which its window is to be accepted; 1 until its place is found.

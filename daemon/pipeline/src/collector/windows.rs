@@ -19,7 +19,7 @@ use machine::callsite::Interrupted;
 use machine::code::ProcessCode;
 use machine::devices::has_devices;
 use machine::stack::Walked;
-use machine::system::page_check::Evidence;
+use machine::system::page_check::PageEvidence;
 use machine::window::{Captured, SampleMemory};
 
 /// RFLAGS: interrupts are on.
@@ -47,7 +47,7 @@ impl Collector {
         &mut self,
         sample: &RawSample,
         owner: Owner,
-        evidence: Option<Evidence>,
+        evidence: Option<PageEvidence>,
         probability: f64,
     ) {
         let kernel = sample.mode != Mode::User;
@@ -75,7 +75,7 @@ impl Collector {
         if let (UserRegisters::Long(registers), false) = (&sample.user, kernel) {
             let maps = &process.maps;
             let find = |pointer| maps.find(pointer).copied();
-            process.stacks.note(registers.sp(), find);
+            process.stacks.note(ProcessAddress(registers.sp()), find);
         }
         let mut space = AddressSpace::of(process, host, &mut self.images, sample.time);
         space.allow_secrets = self.settings.allow_secrets;

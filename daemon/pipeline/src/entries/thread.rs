@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use sampler::{AtEntries, Burst, Miss, Tid, entries, entry_cost};
 
 use super::width::{Kept, Width};
-use super::{Seen, Target, Targets, lock};
+use super::{SeenTarget, Target, Targets, lock};
 use machine::place::Pc;
 
 /// From one burst to the next, on average: whatever they show, or the times that count would depend
@@ -34,7 +34,7 @@ const MOST_WIDTHS: usize = 1 << 12;
 pub(super) fn start(
     targets: Targets,
     vectors: Option<AtEntries>,
-    seen: SyncSender<Seen>,
+    seen: SyncSender<SeenTarget>,
 ) -> io::Result<()> {
     thread::Builder::new()
         .name("entries".to_owned())
@@ -42,7 +42,7 @@ pub(super) fn start(
         .map(drop)
 }
 
-fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<Seen>) {
+fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<SeenTarget>) {
     let cost = entry_cost().unwrap_or(USUAL_COST);
     tracing::debug!(cost, "nanoseconds of a hit at an entry");
     let mut widths: FxHashMap<Pc, Width> = FxHashMap::default();
@@ -87,7 +87,7 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<Seen>) 
                 let kept = Kept::all_but_first(&burst);
                 (burst, Some(kept))
             });
-            let burst = Seen {
+            let burst = SeenTarget {
                 target,
                 burst,
                 vectors: Some(Vec::new()),
@@ -126,7 +126,7 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<Seen>) 
             }
             _ => {}
         }
-        let seen_of = Seen {
+        let seen_of = SeenTarget {
             target,
             burst: judged,
             vectors: None,

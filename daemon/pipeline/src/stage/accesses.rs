@@ -3,7 +3,7 @@
 //! An instruction may load in several pieces, and an exception may end it behind some of them. So
 //! what is found stands until the instruction is known to be done.
 
-use parameters::{Parameter, Step, ValueKinds};
+use parameters::{Locality, Parameter, ValueKinds};
 use rustc_hash::FxHashMap;
 
 use super::loaded::{Loaded, REACH, both};
@@ -145,9 +145,9 @@ impl Accesses {
             {
                 let pair = last.zip(address);
                 let stride = pair.map(|(last, next)| next.wrapping_sub(last));
-                let step = pair.map(|(last, next)| Step::between(last, next));
+                let locality = pair.map(|(last, next)| Locality::between(last, next));
                 found.push(Parameter::Stride, stride);
-                found.push(Parameter::Line, step.map(|step| step as u64));
+                found.push(Parameter::Line, locality.map(|locality| locality as u64));
             }
         }
         for (parameter, told) in [(Parameter::Reload, reload), (Parameter::Silent, silent)] {
@@ -182,16 +182,16 @@ mod tests {
             accesses.settle(1).events().to_vec()
         };
         assert_eq!(load(0x1000), []);
-        let step = |stride: i64, step: Step| {
+        let found = |stride: i64, locality: Locality| {
             [
                 (Parameter::Stride, Some(stride.cast_unsigned())),
-                (Parameter::Line, Some(step as u64)),
+                (Parameter::Line, Some(locality as u64)),
             ]
         };
-        assert_eq!(load(0x1010), step(16, Step::Line));
-        assert_eq!(load(0x1050), step(64, Step::Page));
-        assert_eq!(load(0x1010), step(-64, Step::Page));
-        assert_eq!(load(0x2010), step(0x1000, Step::Elsewhere));
+        assert_eq!(load(0x1010), found(16, Locality::Line));
+        assert_eq!(load(0x1050), found(64, Locality::Page));
+        assert_eq!(load(0x1010), found(-64, Locality::Page));
+        assert_eq!(load(0x2010), found(0x1000, Locality::Elsewhere));
         accesses.begin(ValueKinds::STRIDE);
         accesses.load(Some(0x3000), 8);
         assert_eq!(accesses.settle(1).events(), []);

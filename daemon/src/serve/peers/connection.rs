@@ -56,7 +56,7 @@ struct Rest {
 
 /// What became of a connection that was looked after.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ConnectionStep {
     /// Nothing that the front has to do anything about.
     On,
     /// A whole request.
@@ -139,43 +139,43 @@ impl Connection {
     }
 
     /// The time is over.
-    pub(super) fn expire(&self) -> Step {
+    pub(super) fn expire(&self) -> ConnectionStep {
         match self.state {
-            ConnectionState::Asking { .. } => Step::Refuse(
+            ConnectionState::Asking { .. } => ConnectionStep::Refuse(
                 Refusal::TooSlow,
                 "the request did not come in time".to_owned(),
             ),
-            ConnectionState::Waiting => Step::Refuse(
+            ConnectionState::Waiting => ConnectionStep::Refuse(
                 Refusal::Busy,
                 "the service had too much to do; ask again later".to_owned(),
             ),
-            ConnectionState::Answering { .. } => Step::Gone,
+            ConnectionState::Answering { .. } => ConnectionStep::Gone,
         }
     }
 
     /// Reads what has come of the request.
-    pub(super) fn read(&mut self, now: Instant) -> Step {
+    pub(super) fn read(&mut self, now: Instant) -> ConnectionStep {
         let ConnectionState::Asking { decoder, greeted } = &mut self.state else {
-            return Step::On;
+            return ConnectionStep::On;
         };
         let mut buffer = [0; READ];
         match self.stream.read(&mut buffer) {
             // It cannot ask any more; what it has asked completely is being answered.
-            Ok(0) => return Step::Gone,
+            Ok(0) => return ConnectionStep::Gone,
             Ok(read) => decoder.push(&buffer[..read]),
-            Err(error) if is_for_later(&error) => return Step::On,
-            Err(_) => return Step::Gone,
+            Err(error) if is_for_later(&error) => return ConnectionStep::On,
+            Err(_) => return ConnectionStep::Gone,
         }
-        let malformed = |what: String| Step::Refuse(Refusal::Malformed, what);
+        let malformed = |what: String| ConnectionStep::Refuse(Refusal::Malformed, what);
         if !*greeted {
             match decoder.take::<Hello>() {
-                Ok(None) => return Step::On,
+                Ok(None) => return ConnectionStep::On,
                 Ok(Some(Hello { magic, version })) if magic == MAGIC => {
                     if version != VERSION {
                         let text = format!(
                             "this service speaks version {VERSION} of the protocol, the reader {version}"
                         );
-                        return Step::Refuse(Refusal::Version(VERSION), text);
+                        return ConnectionStep::Refuse(Refusal::Version(VERSION), text);
                     }
                     *greeted = true;
                 }
@@ -184,14 +184,14 @@ impl Connection {
             }
         }
         match decoder.take::<Request>() {
-            Ok(None) => Step::On,
+            Ok(None) => ConnectionStep::On,
             Ok(Some(_)) if !decoder.is_empty() => {
                 malformed("more than one request on a connection".to_owned())
             }
             Ok(Some(request)) => {
                 self.state = ConnectionState::Waiting;
                 self.deadline = now + TURN_TIME;
-                Step::Asked(request)
+                ConnectionStep::Asked(request)
             }
             Err(error) => malformed(error.to_string()),
         }
@@ -245,31 +245,31 @@ impl Connection {
     }
 
     /// Sends what the reader takes, one frame at most: the others want something, too.
-    pub(super) fn write(&mut self, now: Instant) -> Step {
+    pub(super) fn write(&mut self, now: Instant) -> ConnectionStep {
         let ConnectionState::Answering {
             frame, sent, view, ..
         } = &mut self.state
         else {
-            return Step::On;
+            return ConnectionStep::On;
         };
         match self.stream.write(&frame[*sent..]) {
-            Ok(0) => return Step::Gone,
+            Ok(0) => return ConnectionStep::Gone,
             Ok(written) => *sent += written,
-            Err(error) if is_for_later(&error) => return Step::On,
-            Err(_) => return Step::Gone,
+            Err(error) if is_for_later(&error) => return ConnectionStep::On,
+            Err(_) => return ConnectionStep::Gone,
         }
         self.deadline = now + STALL_TIME;
         if *sent < frame.len() {
-            return Step::On;
+            return ConnectionStep::On;
         }
         match next_frame(view) {
             Ok(Some(next)) => {
                 (*frame, *sent) = (next, 0);
-                Step::On
+                ConnectionStep::On
             }
-            Ok(None) => Step::Done,
+            Ok(None) => ConnectionStep::Done,
             // The file is shorter than it was: the reader notices that the end is missing.
-            Err(_) => Step::Gone,
+            Err(_) => ConnectionStep::Gone,
         }
     }
 }

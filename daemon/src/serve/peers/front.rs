@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protocol::{Refusal, Reply, Request};
 
-use super::connection::{Connection, Step};
+use super::connection::{Connection, ConnectionStep};
 use super::outcome::Outcome;
 use super::queue::{Job, Queue};
 use super::relay::Relays;
@@ -150,18 +150,18 @@ impl Front {
             connection.write(now)
         } else {
             // Only an end was waited for, or nothing can be written any more.
-            Step::Gone
+            ConnectionStep::Gone
         };
         self.act(token, step, now);
     }
 
-    fn act(&mut self, token: Token, step: Step, now: Instant) {
+    fn act(&mut self, token: Token, step: ConnectionStep, now: Instant) {
         match step {
-            Step::On => {}
-            Step::Asked(request) => self.ask(token, request, now),
-            Step::Refuse(refusal, message) => self.refuse(token, refusal, message, now),
-            Step::Done => self.close(token, true),
-            Step::Gone => self.close(token, false),
+            ConnectionStep::On => {}
+            ConnectionStep::Asked(request) => self.ask(token, request, now),
+            ConnectionStep::Refuse(refusal, message) => self.refuse(token, refusal, message, now),
+            ConnectionStep::Done => self.close(token, true),
+            ConnectionStep::Gone => self.close(token, false),
         }
     }
 
@@ -257,7 +257,7 @@ impl Front {
         if self.pause.is_some_and(|until| now >= until) {
             self.pause = None;
         }
-        let late: Vec<(Token, Step)> = self
+        let late: Vec<(Token, ConnectionStep)> = self
             .connections
             .iter()
             .filter(|(_, connection)| connection.deadline() <= now)
@@ -306,7 +306,7 @@ impl Front {
             self.refuse(token, Refusal::Busy, text.to_owned(), now);
             // What does not fit into its buffer at once is not worth a place.
             if let Some(connection) = self.connections.get_mut(&token) {
-                let done = matches!(connection.write(now), Step::Done);
+                let done = matches!(connection.write(now), ConnectionStep::Done);
                 self.close(token, done);
             }
         }

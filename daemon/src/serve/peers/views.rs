@@ -17,7 +17,7 @@ use super::identity::ids_are_the_kernels;
 use super::outcome::{Finished, Made, Outcome, View};
 use super::queue::{Batch, Queue};
 use super::settings::Settings;
-use crate::serve::newest::{self, Answer, Asking};
+use crate::serve::newest::{self, Asking, NewestRows};
 use store::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
@@ -108,13 +108,13 @@ impl Worker {
         // Before the files: what is saved meanwhile is in them, and found to be.
         let newest = match asked {
             Some(whose) => self.newest.ask(whose, self.settings.view_bytes, waited),
-            None => Ok(Answer::Nothing),
+            None => Ok(NewestRows::Nothing),
         };
         let mut notes = Vec::new();
         let newest = match newest {
-            Ok(Answer::Rows(rows)) => Some(rows),
-            Ok(Answer::Nothing) => None,
-            Ok(Answer::Late) => {
+            Ok(NewestRows::Rows(rows)) => Some(rows),
+            Ok(NewestRows::Nothing) => None,
+            Ok(NewestRows::Late) => {
                 notes.push("what is not saved yet: the service was busy for too long".to_owned());
                 None
             }

@@ -6,7 +6,7 @@ use counters::{Counter, Loss};
 
 use super::{BUDGET, Service};
 use crate::serve::governor::{Change, Governor, STEP, Spent};
-use crate::serve::losses::{Counted, LOSSES};
+use crate::serve::losses::{CountedSoFar, LOSSES};
 use crate::serve::peers::Peers;
 use crate::serve::sampling::Sampling;
 use crate::serve::status::Figures;
@@ -145,7 +145,7 @@ impl Service {
         };
         let lost = session.losses();
         let taken = Taken::so_far(sampling, session, &lost);
-        self.losses.look(Counted {
+        self.losses.look(CountedSoFar {
             at: Instant::now(),
             samples: taken.samples,
             values: session.collector.totals.values,

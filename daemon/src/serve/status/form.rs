@@ -26,7 +26,7 @@ pub(crate) struct Status {
     pub(crate) sampling: Option<Sampling>,
     pub(crate) handler: Handler,
     pub(crate) overhead: Overhead,
-    pub(crate) memory: Memory,
+    pub(crate) memory: HeldMemory,
     pub(crate) database: Database,
     pub(crate) troubles: Vec<Trouble>,
     /// How old all this is; absent until it is told to somebody.
@@ -86,7 +86,7 @@ pub(crate) struct Overhead {
 /// Who holds how many bytes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(crate) struct Memory {
+pub(crate) struct HeldMemory {
     pub(crate) tables_bytes: Option<usize>,
     pub(crate) saving_bytes: Option<usize>,
     pub(crate) waiting_bytes: Option<u64>,

@@ -1,5 +1,6 @@
 //! What lies where the values of a flush point.
 
+use addresses::ProcessAddress;
 use counters::Counter;
 use interpreter::Parameter;
 use profiledb::{Error, Flush, Mapped, ProcessRowId, Subject};
@@ -38,7 +39,7 @@ impl Pointed {
         let known = self.regions.iter().find(|region| has(region)).copied();
         self.last = match known {
             Some(region) => Some(region),
-            None => match layout.region(value, images) {
+            None => match layout.region(ProcessAddress(value), images) {
                 Some(_) if self.regions.len() >= MOST => return false,
                 Some(region) => {
                     self.regions.insert(region);

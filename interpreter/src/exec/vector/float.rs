@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use iced_x86::{Mnemonic, RoundingControl};
 
-use super::float_ops::{Float, Mode, Rounding};
+use super::float_ops::{Float, FloatMode, Rounding};
 use super::{
     Done, binary, first_source, immediate, is_legacy, read, read_low, report, size, write,
 };
@@ -25,7 +25,7 @@ use crate::word::{Width, Word};
 pub(super) fn in_mode<T>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    work: impl FnOnce(&mut Machine<'_>, Mode<'_>) -> Result<T, StopReason>,
+    work: impl FnOnce(&mut Machine<'_>, FloatMode<'_>) -> Result<T, StopReason>,
 ) -> Result<T, StopReason> {
     let raised = Cell::new(false);
     let instruction = d.instruction();
@@ -33,7 +33,7 @@ pub(super) fn in_mode<T>(
     // Both suppress exceptions.
     let suppressed = rounding != RoundingControl::None || instruction.suppress_all_exceptions();
     let result = if suppressed {
-        let mode = Mode::of(m.registers.mxcsr, &raised).suppressed();
+        let mode = FloatMode::of(m.registers.mxcsr, &raised).suppressed();
         raised.set(false);
         work(
             m,
@@ -49,7 +49,7 @@ pub(super) fn in_mode<T>(
         if m.registers.handlers.float && m.registers.mxcsr.is_none() {
             return Err(StopReason::FloatException);
         }
-        let mode = Mode::of(m.registers.mxcsr, &raised);
+        let mode = FloatMode::of(m.registers.mxcsr, &raised);
         work(m, mode)
     }?;
     if raised.get() {
@@ -84,7 +84,7 @@ pub(super) fn store_mode(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn packed<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
+    apply: impl Fn(F, F, FloatMode<'_>) -> Option<F>,
 ) -> Done {
     in_mode(m, d, |m, mode| {
         binary(m, d, |a, b, bytes| {
@@ -103,7 +103,7 @@ fn scalar_of<L: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
     bytes: usize,
-    apply: impl Fn(&Vector, &Vector, Mode<'_>) -> Option<L>,
+    apply: impl Fn(&Vector, &Vector, FloatMode<'_>) -> Option<L>,
 ) -> Done {
     let first = first_source(d);
     let a = read(m, d, first)?;
@@ -118,7 +118,7 @@ fn scalar_of<L: Lane>(
 pub(super) fn scalar<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
+    apply: impl Fn(F, F, FloatMode<'_>) -> Option<F>,
 ) -> Done {
     scalar_of(m, d, F::BYTES, |a, b, mode| {
         a.lane(0)
@@ -131,7 +131,7 @@ pub(super) fn scalar<F: Float>(
 pub(super) fn scalar_unary<From: Lane, To: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(From, Mode<'_>) -> Option<To>,
+    apply: impl Fn(From, FloatMode<'_>) -> Option<To>,
 ) -> Done {
     scalar_of(m, d, From::BYTES, |_, b, mode| {
         b.lane(0).and_then(|b| apply(b, mode))
@@ -142,7 +142,7 @@ pub(super) fn scalar_unary<From: Lane, To: Lane>(
 pub(super) fn convert<From: Lane, To: Lane>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(From, Mode<'_>) -> Option<To>,
+    apply: impl Fn(From, FloatMode<'_>) -> Option<To>,
 ) -> Done {
     in_mode(m, d, |m, mode| {
         let source = read(m, d, 1)?;
@@ -175,7 +175,7 @@ pub(super) fn round_scalar<F: Float>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 pub(super) fn neighbours<F: Float>(
     m: &mut Machine<'_>,
     d: &Decoded,
-    apply: impl Fn(F, F, Mode<'_>) -> Option<F>,
+    apply: impl Fn(F, F, FloatMode<'_>) -> Option<F>,
 ) -> Done {
     in_mode(m, d, |m, mode| {
         super::int::neighbours(m, d, |a, b| apply(a, b, mode))
@@ -207,7 +207,7 @@ fn sum_of_products<F: Float>(
     [a, b]: [&Vector; 2],
     first: usize,
     control: u8,
-    mode: Mode<'_>,
+    mode: FloatMode<'_>,
 ) -> Option<F> {
     let add = |a: Option<F>, b: Option<F>| a.zip(b).and_then(|(a, b)| a.add(b, mode));
     let product = |i: usize| {
@@ -289,7 +289,7 @@ fn predicate(d: &Decoded) -> Result<u8, StopReason> {
 }
 
 /// A lane of ones or of zeros, as bits of the lane's type.
-fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: Mode<'_>) -> Option<F> {
+fn mask<F: Float>(a: Option<F>, b: Option<F>, predicate: u8, mode: FloatMode<'_>) -> Option<F> {
     let order = a
         .zip(b)
         .and_then(|(a, b)| a.compare(b, is_signaling(predicate), mode))?;
@@ -390,7 +390,7 @@ pub(super) fn to_unsigned<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool)
 /// `vrndscaleps` and the like, to integers alone: not to parts of one.
 pub(super) fn round_scaled<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let control = immediate(d);
-    let round = |lane: F, mode: Mode<'_>| {
+    let round = |lane: F, mode: FloatMode<'_>| {
         let rounded = lane.round(control, mode);
         rounded.filter(|_| control >> 4 == 0)
     };
@@ -415,12 +415,12 @@ pub(super) fn to_integer<F: Float>(m: &mut Machine<'_>, d: &Decoded, cut: bool) 
 }
 
 /// Converts a lane to a 32-bit integer.
-pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<i32> {
+pub(super) fn to_i32<F: Float>(lane: F, cut: bool, mode: FloatMode<'_>) -> Option<i32> {
     // 32 bits were asked for: nothing is cut off here.
     lane.to_integer(32, cut, mode).map(|value| value as i32)
 }
 
 /// Converts a lane to an unsigned 32-bit integer.
-pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: Mode<'_>) -> Option<u32> {
+pub(super) fn to_u32<F: Float>(lane: F, cut: bool, mode: FloatMode<'_>) -> Option<u32> {
     lane.to_unsigned(32, cut, mode).map(|value| value as u32)
 }

@@ -36,7 +36,7 @@ impl Rounding {
 
 /// What is known of the modes in MXCSR.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mode<'a> {
+pub(super) struct FloatMode<'a> {
     /// How results are rounded, if known.
     rounding: Option<Rounding>,
     /// Subnormal numbers are known to be numbers like others.
@@ -45,7 +45,7 @@ pub(super) struct Mode<'a> {
     raised: Option<&'a Cell<bool>>,
 }
 
-impl<'a> Mode<'a> {
+impl<'a> FloatMode<'a> {
     /// Flush-to-zero, denormals-are-zero.
     const FLUSH: u32 = 1 << 15 | 1 << 6;
 
@@ -125,33 +125,33 @@ impl<'a> Mode<'a> {
 
 /// Arithmetic on one lane; `None`: the result is not certain.
 pub(super) trait Float: Lane + PartialOrd {
-    fn add(self, other: Self, mode: Mode<'_>) -> Option<Self>;
-    fn subtract(self, other: Self, mode: Mode<'_>) -> Option<Self>;
-    fn multiply(self, other: Self, mode: Mode<'_>) -> Option<Self>;
-    fn divide(self, other: Self, mode: Mode<'_>) -> Option<Self>;
-    fn square_root(self, mode: Mode<'_>) -> Option<Self>;
+    fn add(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
+    fn subtract(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
+    fn multiply(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
+    fn divide(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
+    fn square_root(self, mode: FloatMode<'_>) -> Option<Self>;
     /// `self * factor + addend`, rounded once.
-    fn multiply_add(self, factor: Self, addend: Self, mode: Mode<'_>) -> Option<Self>;
+    fn multiply_add(self, factor: Self, addend: Self, mode: FloatMode<'_>) -> Option<Self>;
     fn negate(self) -> Self;
     /// The smaller; the second if either is a NaN or both are zero.
-    fn lesser(self, other: Self, mode: Mode<'_>) -> Option<Self>;
-    fn greater(self, other: Self, mode: Mode<'_>) -> Option<Self>;
+    fn lesser(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
+    fn greater(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
     /// How both compare; `Some(None)`: they do not.
     /// `signals`: a NaN of any kind raises an exception.
-    fn compare(self, other: Self, signals: bool, mode: Mode<'_>) -> Option<Option<Ordering>>;
+    fn compare(self, other: Self, signals: bool, mode: FloatMode<'_>) -> Option<Option<Ordering>>;
     /// Rounds to an integer in the way that bits 0 to 2 of `control` say.
-    fn round(self, control: u8, mode: Mode<'_>) -> Option<Self>;
+    fn round(self, control: u8, mode: FloatMode<'_>) -> Option<Self>;
     /// Widens to a double, which is always exact.
-    fn widen(self, mode: Mode<'_>) -> Option<f64>;
+    fn widen(self, mode: FloatMode<'_>) -> Option<f64>;
     /// Narrows a double.
-    fn narrow(value: f64, mode: Mode<'_>) -> Option<Self>;
+    fn narrow(value: f64, mode: FloatMode<'_>) -> Option<Self>;
     /// Converts an integer to this type.
-    fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self>;
+    fn from_integer(value: i128, mode: FloatMode<'_>) -> Option<Self>;
     /// Converts to an integer of 32 or 64 bits, cut off or rounded. What does not fit is the least
     /// integer.
-    fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64>;
+    fn to_integer(self, bits: u32, cut: bool, mode: FloatMode<'_>) -> Option<i64>;
     /// Converts to an unsigned integer. What does not fit is the greatest.
-    fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64>;
+    fn to_unsigned(self, bits: u32, cut: bool, mode: FloatMode<'_>) -> Option<u64>;
 }
 
 macro_rules! float {
@@ -188,7 +188,7 @@ macro_rules! float {
                 operands: [$float; 2],
                 nearest: $float,
                 error: $float,
-                mode: Mode<'_>,
+                mode: FloatMode<'_>,
             ) -> Option<$float> {
                 if operands.into_iter().all(is_plain) {
                     if let Some(rounding) = mode.rounding {
@@ -220,7 +220,7 @@ macro_rules! float {
             }
 
             impl Float for $float {
-                fn add(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn add(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     let sum = self + other;
                     mode.raise(raises(&[self, other], sum, sum != 0.0));
                     let part = sum - self;
@@ -242,11 +242,11 @@ macro_rules! float {
                     })
                 }
 
-                fn subtract(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn subtract(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     Float::add(self, -other, mode)
                 }
 
-                fn multiply(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn multiply(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     let product = self * other;
                     let tiny = self != 0.0 && other != 0.0;
                     mode.raise(raises(&[self, other], product, tiny));
@@ -254,7 +254,7 @@ macro_rules! float {
                     settle([self, other], product, error, mode)
                 }
 
-                fn divide(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn divide(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     let quotient = self / other;
                     let tiny = self != 0.0 && other.is_finite();
                     mode.raise(raises(&[self, other], quotient, tiny));
@@ -266,7 +266,7 @@ macro_rules! float {
                     settle([self, other], quotient, error, mode)
                 }
 
-                fn square_root(self, mode: Mode<'_>) -> Option<Self> {
+                fn square_root(self, mode: FloatMode<'_>) -> Option<Self> {
                     let root = self.sqrt();
                     mode.raise(raises(&[self], root, false));
                     let error = root.mul_add(-root, self);
@@ -276,8 +276,13 @@ macro_rules! float {
                     settle([self, self], root, error, mode)
                 }
 
-                fn multiply_add(self, factor: Self, addend: Self, mode: Mode<'_>) -> Option<Self> {
-                    let unknown = Mode::unknown();
+                fn multiply_add(
+                    self,
+                    factor: Self,
+                    addend: Self,
+                    mode: FloatMode<'_>,
+                ) -> Option<Self> {
+                    let unknown = FloatMode::unknown();
                     let result = self.mul_add(factor, addend);
                     mode.raise(raises(&[self, factor, addend], result, result != 0.0));
                     // Of a product that is beyond all numbers, and of one that vanishes.
@@ -296,14 +301,14 @@ macro_rules! float {
                     -self
                 }
 
-                fn lesser(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn lesser(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     mode.raise(self.is_nan() || other.is_nan());
                     mode.raise(self.is_subnormal() || other.is_subnormal());
                     let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
                     certain.then_some(if self < other { self } else { other })
                 }
 
-                fn greater(self, other: Self, mode: Mode<'_>) -> Option<Self> {
+                fn greater(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     mode.raise(self.is_nan() || other.is_nan());
                     mode.raise(self.is_subnormal() || other.is_subnormal());
                     let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
@@ -314,7 +319,7 @@ macro_rules! float {
                     self,
                     other: Self,
                     signals: bool,
-                    mode: Mode<'_>,
+                    mode: FloatMode<'_>,
                 ) -> Option<Option<Ordering>> {
                     let nan = self.is_nan() || other.is_nan();
                     let invalid = is_signaling(self) || is_signaling(other) || signals && nan;
@@ -325,7 +330,7 @@ macro_rules! float {
                     (mode.gradual || order == flushed).then_some(order)
                 }
 
-                fn round(self, control: u8, mode: Mode<'_>) -> Option<Self> {
+                fn round(self, control: u8, mode: FloatMode<'_>) -> Option<Self> {
                     mode.raise(is_signaling(self) || self.is_subnormal());
                     if self.is_nan() {
                         return Some(quiet(self));
@@ -343,7 +348,7 @@ macro_rules! float {
                     rounding.map(|rounding| whole(self, rounding))
                 }
 
-                fn widen(self, mode: Mode<'_>) -> Option<f64> {
+                fn widen(self, mode: FloatMode<'_>) -> Option<f64> {
                     mode.raise(is_signaling(self) || self.is_subnormal());
                     if self.is_subnormal() && !mode.gradual {
                         return None;
@@ -351,7 +356,7 @@ macro_rules! float {
                     Some($widen(self))
                 }
 
-                fn narrow(value: f64, mode: Mode<'_>) -> Option<Self> {
+                fn narrow(value: f64, mode: FloatMode<'_>) -> Option<Self> {
                     let signaling = value.is_nan() && value.to_bits() >> 51 & 1 == 0;
                     let narrow = value as Self;
                     let finite = value.is_finite();
@@ -379,7 +384,7 @@ macro_rules! float {
                     Some(rounded(result, error, rounding))
                 }
 
-                fn from_integer(value: i128, mode: Mode<'_>) -> Option<Self> {
+                fn from_integer(value: i128, mode: FloatMode<'_>) -> Option<Self> {
                     let result = value as Self;
                     let error = match value.cmp(&(result as i128)) {
                         Ordering::Equal => return Some(result),
@@ -389,7 +394,7 @@ macro_rules! float {
                     Some(rounded(result, error, mode.rounding?))
                 }
 
-                fn to_integer(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<i64> {
+                fn to_integer(self, bits: u32, cut: bool, mode: FloatMode<'_>) -> Option<i64> {
                     let least = i64::MIN >> (64 - bits);
                     // Whatever it is rounded to.
                     let edge = -(least as f64);
@@ -403,7 +408,7 @@ macro_rules! float {
                     Some(if fits { whole as i64 } else { least })
                 }
 
-                fn to_unsigned(self, bits: u32, cut: bool, mode: Mode<'_>) -> Option<u64> {
+                fn to_unsigned(self, bits: u32, cut: bool, mode: FloatMode<'_>) -> Option<u64> {
                     let greatest = u64::MAX >> (64 - bits);
                     let edge = 2f64.powi(bits as i32);
                     let far =
@@ -416,7 +421,7 @@ macro_rules! float {
             }
 
             /// The value as an integer, cut off or rounded.
-            fn rounded_or_cut(value: $float, cut: bool, mode: Mode<'_>) -> Option<f64> {
+            fn rounded_or_cut(value: $float, cut: bool, mode: FloatMode<'_>) -> Option<f64> {
                 let result = if cut || value == value.trunc() || value.is_nan() {
                     value.trunc()
                 } else {

@@ -1,6 +1,6 @@
 //! Numbers of half precision: conversions.
 
-use super::float_ops::{Mode, Rounding};
+use super::float_ops::{FloatMode, Rounding};
 use super::{Done, immediate, read, size, write};
 use crate::decode::Decoded;
 use crate::machine::Machine;
@@ -102,7 +102,7 @@ pub(super) fn from_singles(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 /// `vcvtph2ps`.
-pub(super) fn widen(half: u16, mode: Mode<'_>) -> f32 {
+pub(super) fn widen(half: u16, mode: FloatMode<'_>) -> f32 {
     mode.raise(half & 0x7e00 == 0x7c00 && half & 0x1ff != 0);
     to_single(half)
 }

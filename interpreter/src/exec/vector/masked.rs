@@ -2,7 +2,7 @@
 
 use iced_x86::{Mnemonic, OpKind};
 
-use super::sparse::Places;
+use super::sparse::LaneAddresses;
 use super::{Done, number, read, size, write};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine, RDI};
@@ -96,7 +96,7 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
     let mask = read(m, d, 2)?;
     let old = read(m, d, 0)?;
     let count = (size(d, 0) / L::BYTES).min(instruction.memory_index().size() / I::BYTES);
-    let (width, places) = (width::<L>()?, Places::of(m, instruction));
+    let (width, places) = (width::<L>()?, LaneAddresses::of(m, instruction));
     // Some lanes may have been loaded before the window began.
     m.accesses_more();
     let mut result = Vector::ZERO;

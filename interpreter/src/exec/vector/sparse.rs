@@ -148,7 +148,7 @@ fn expand<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
 }
 
 /// Addresses of lanes: a base, and an index each.
-pub(super) struct Places {
+pub(super) struct LaneAddresses {
     base: Option<u64>,
     segment: Option<u64>,
     indices: Vector,
@@ -158,7 +158,7 @@ pub(super) struct Places {
     is_narrow: bool,
 }
 
-impl Places {
+impl LaneAddresses {
     pub(super) fn of(m: &Machine<'_>, instruction: &Instruction) -> Self {
         let register = instruction.memory_base();
         let (base, is_narrow) = match register {
@@ -206,7 +206,7 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
     if instruction.op1_kind() != OpKind::Memory || instruction.op_mask() == Register::None {
         return Err(StopReason::Unsupported);
     }
-    let (width, places) = (width::<L>()?, Places::of(m, instruction));
+    let (width, places) = (width::<L>()?, LaneAddresses::of(m, instruction));
     let old = others(m, d);
     // Some lanes may have been loaded before the window began.
     m.accesses_more();
@@ -233,7 +233,7 @@ fn gather<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Don
 fn scatter<L: Lane, I: Lane + Into<i64>>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let instruction = d.instruction();
     let source = vector_register(m, instruction.op1_register());
-    let (width, places) = (width::<L>()?, Places::of(m, instruction));
+    let (width, places) = (width::<L>()?, LaneAddresses::of(m, instruction));
     // Some lanes may have been stored before the window began.
     m.accesses_more();
     for i in 0..lanes_at::<L, I>(instruction, size(d, 1)) {

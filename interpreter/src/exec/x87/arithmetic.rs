@@ -10,18 +10,20 @@ use crate::decode::{Decoded, Handler};
 use crate::extended::arith::{add, divide, multiply, remainder, root, subtract};
 use crate::extended::convert::to_integral;
 use crate::extended::scale::{extract, scale};
-use crate::extended::{Class, Extended, INVALID, MAX_EXPONENT, Mode, Raising, ZERO_DIVIDE};
+use crate::extended::{
+    ArithmeticMode, Class, Extended, INVALID, MAX_EXPONENT, Raising, ZERO_DIVIDE,
+};
 use crate::machine::{Flow, Machine};
 use crate::stop::StopReason;
 
 /// An operation on two numbers.
-type Operation = fn(Extended, Extended, Mode) -> Raising<Extended>;
+type Operation = fn(Extended, Extended, ArithmeticMode) -> Raising<Extended>;
 
-fn subtract_from(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+fn subtract_from(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     subtract(b, a, mode)
 }
 
-fn divide_into(a: Extended, b: Extended, mode: Mode) -> Raising<Extended> {
+fn divide_into(a: Extended, b: Extended, mode: ArithmeticMode) -> Raising<Extended> {
     divide(b, a, mode)
 }
 
@@ -92,7 +94,7 @@ fn binary_and_pop(m: &mut Machine<'_>, d: &Decoded, apply: Operation) -> Done {
     Ok(Flow::Next)
 }
 
-fn unary(m: &mut Machine<'_>, apply: fn(Extended, Mode) -> Raising<Extended>) -> Done {
+fn unary(m: &mut Machine<'_>, apply: fn(Extended, ArithmeticMode) -> Raising<Extended>) -> Done {
     begin(m)?;
     let source = top(m);
     compute(m, [source, source], 0, |a, _, mode| apply(a, mode))?;
@@ -104,7 +106,7 @@ fn compute(
     m: &mut Machine<'_>,
     sources: [Source; 2],
     to: u8,
-    apply: impl FnOnce(Extended, Extended, Mode) -> Raising<Extended>,
+    apply: impl FnOnce(Extended, Extended, ArithmeticMode) -> Raising<Extended>,
 ) -> Result<(), StopReason> {
     if sources.contains(&Source::Empty) {
         return underflow(m, to);

@@ -17,7 +17,7 @@ use crate::stop::StopReason;
 
 /// How a comparison is done.
 #[derive(Clone, Copy)]
-struct Kind {
+struct CompareForm {
     /// A quiet NaN is no exception.
     takes_nans: bool,
     /// Memory holds an integer.
@@ -25,12 +25,12 @@ struct Kind {
     pops: u8,
 }
 
-const ORDERED: Kind = Kind {
+const ORDERED: CompareForm = CompareForm {
     takes_nans: false,
     integer: false,
     pops: 0,
 };
-const UNORDERED: Kind = Kind {
+const UNORDERED: CompareForm = CompareForm {
     takes_nans: true,
     ..ORDERED
 };
@@ -39,14 +39,14 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
     use Mnemonic as M;
     let handler: Handler = match mnemonic {
         M::Fcom => |m, d| to_codes(m, d, ORDERED),
-        M::Fcomp => |m, d| to_codes(m, d, Kind { pops: 1, ..ORDERED }),
-        M::Fcompp => |m, d| to_codes(m, d, Kind { pops: 2, ..ORDERED }),
+        M::Fcomp => |m, d| to_codes(m, d, CompareForm { pops: 1, ..ORDERED }),
+        M::Fcompp => |m, d| to_codes(m, d, CompareForm { pops: 2, ..ORDERED }),
         M::Fucom => |m, d| to_codes(m, d, UNORDERED),
         M::Fucomp => |m, d| {
             to_codes(
                 m,
                 d,
-                Kind {
+                CompareForm {
                     pops: 1,
                     ..UNORDERED
                 },
@@ -56,7 +56,7 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
             to_codes(
                 m,
                 d,
-                Kind {
+                CompareForm {
                     pops: 2,
                     ..UNORDERED
                 },
@@ -66,14 +66,14 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
             to_codes(
                 m,
                 d,
-                Kind {
+                CompareForm {
                     integer: true,
                     ..ORDERED
                 },
             )
         },
         M::Ficomp => |m, d| {
-            let kind = Kind {
+            let kind = CompareForm {
                 integer: true,
                 pops: 1,
                 ..ORDERED
@@ -81,13 +81,13 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
             to_codes(m, d, kind)
         },
         M::Fcomi => |m, d| to_flags(m, d, ORDERED),
-        M::Fcomip => |m, d| to_flags(m, d, Kind { pops: 1, ..ORDERED }),
+        M::Fcomip => |m, d| to_flags(m, d, CompareForm { pops: 1, ..ORDERED }),
         M::Fucomi => |m, d| to_flags(m, d, UNORDERED),
         M::Fucomip => |m, d| {
             to_flags(
                 m,
                 d,
-                Kind {
+                CompareForm {
                     pops: 1,
                     ..UNORDERED
                 },
@@ -118,7 +118,7 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
 type Answer = Option<(bool, bool, bool)>;
 
 /// The operands: the top, and the last one that is named, else the next of the stack.
-fn sources(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Result<[Source; 2], StopReason> {
+fn sources(m: &mut Machine<'_>, d: &Decoded, kind: CompareForm) -> Result<[Source; 2], StopReason> {
     let instruction = d.instruction();
     let second = match instruction.op_count().checked_sub(1) {
         None => stack(&m.registers.x87, 1),
@@ -128,7 +128,11 @@ fn sources(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Result<[Source; 2], 
     Ok([stack(&m.registers.x87, 0), second])
 }
 
-fn compared(m: &mut Machine<'_>, sources: [Source; 2], kind: Kind) -> Result<Answer, StopReason> {
+fn compared(
+    m: &mut Machine<'_>,
+    sources: [Source; 2],
+    kind: CompareForm,
+) -> Result<Answer, StopReason> {
     let unordered = Some((true, false, false));
     if sources.contains(&Source::Empty) {
         raise(m, FAULT)?;
@@ -155,7 +159,7 @@ fn set_codes(m: &mut Machine<'_>, answer: Answer) {
 }
 
 /// Comparisons that set condition codes.
-fn to_codes(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Done {
+fn to_codes(m: &mut Machine<'_>, d: &Decoded, kind: CompareForm) -> Done {
     begin(m)?;
     let sources = sources(m, d, kind)?;
     let answer = compared(m, sources, kind)?;
@@ -167,7 +171,7 @@ fn to_codes(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Done {
 }
 
 /// Comparisons that set flags.
-fn to_flags(m: &mut Machine<'_>, d: &Decoded, kind: Kind) -> Done {
+fn to_flags(m: &mut Machine<'_>, d: &Decoded, kind: CompareForm) -> Done {
     begin(m)?;
     let sources = sources(m, d, kind)?;
     let answer = compared(m, sources, kind)?;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::decode::{Decoded, Handler};
 use crate::extended::convert::{DOUBLE, SINGLE, from_decimal, narrow, to_decimal, to_integer};
-use crate::extended::{Class, Extended, INVALID, Mode, Raising, Rounding, rounding};
+use crate::extended::{ArithmeticMode, Class, Extended, INVALID, Raising, Rounding, rounding};
 use crate::machine::{Flow, Machine};
 use crate::stop::StopReason;
 use crate::word::{Width, Word};
@@ -178,10 +178,10 @@ fn store_number(m: &mut Machine<'_>, d: &Decoded, pops: bool) -> Done {
 }
 
 /// The modes, where the precision does not count.
-fn mode_of_stores(m: &Machine<'_>) -> Option<Mode> {
+fn mode_of_stores(m: &Machine<'_>) -> Option<ArithmeticMode> {
     let control = m.registers.x87.control?;
     let precise = control | 3 << 8;
-    Mode::of(precise)
+    ArithmeticMode::of(precise)
 }
 
 /// The number at the top, for a store that converts nothing: where the top is empty, the indefinite

@@ -46,7 +46,7 @@ pub(super) struct Block {
 
 /// A function that would be instrumented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Function {
+pub(super) struct InstrumentedFunction {
     /// Its name in profiles, which has the file's name for a local function.
     pub(super) name: String,
     /// Its name as the linker knows it.
@@ -70,7 +70,7 @@ const MOST_DEEP: usize = 128;
 
 /// What is known of metadata by its number.
 #[derive(Debug)]
-enum Node {
+enum MetadataNode {
     Location {
         line: u32,
         column: u32,
@@ -103,9 +103,9 @@ struct Open<'t> {
 }
 
 /// The functions of a module that would be instrumented, and how many of them cannot be read.
-pub(super) fn functions(text: &str) -> (Vec<Function>, usize) {
+pub(super) fn functions(text: &str) -> (Vec<InstrumentedFunction>, usize) {
     let mut names: HashMap<&str, String> = HashMap::new();
-    let mut nodes: HashMap<u32, Node> = HashMap::new();
+    let mut nodes: HashMap<u32, MetadataNode> = HashMap::new();
     let mut opened: Vec<Open<'_>> = Vec::new();
     let mut current: Option<Open<'_>> = None;
     for line in text.lines() {
@@ -230,7 +230,11 @@ impl<'t> Open<'t> {
     }
 
     /// The function, with the places that the metadata tell; `None`: a block leads nowhere.
-    fn closed(self, names: &HashMap<&str, String>, nodes: &HashMap<u32, Node>) -> Option<Function> {
+    fn closed(
+        self,
+        names: &HashMap<&str, String>,
+        nodes: &HashMap<u32, MetadataNode>,
+    ) -> Option<InstrumentedFunction> {
         let index: HashMap<&str, usize> = self
             .blocks
             .iter()
@@ -264,7 +268,7 @@ impl<'t> Open<'t> {
             at: at.and_then(|at| spots(at, nodes)).unwrap_or_default(),
             ..site
         });
-        Some(Function {
+        Some(InstrumentedFunction {
             name: names.get(self.name)?.clone(),
             symbol: self.symbol,
             hash: self.hash,
@@ -341,14 +345,14 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Metadata of a location, or of a scope around locations.
-fn node(line: &str) -> Option<(u32, Node)> {
+fn node(line: &str) -> Option<(u32, MetadataNode)> {
     let (name, text) = line.split_once(" = ")?;
     let name = number(name.strip_prefix('!')?)?;
     let text = text.strip_prefix("distinct ").unwrap_or(text);
     let (kind, fields) = text.strip_prefix('!')?.split_once('(')?;
     let reference = |field: &str| after(fields, field).and_then(number);
     let node = match kind {
-        "DILocation" => Node::Location {
+        "DILocation" => MetadataNode::Location {
             line: after(fields, "line: ").and_then(number)?,
             column: after(fields, "column: ").and_then(number).unwrap_or(0),
             scope: reference("scope: !")?,
@@ -356,20 +360,20 @@ fn node(line: &str) -> Option<(u32, Node)> {
         },
         "DISubprogram" => {
             let text = after(fields, "linkageName: \"").or_else(|| after(fields, "name: \""))?;
-            Node::Subprogram(Rc::from(unescaped(text.split('"').next()?)))
+            MetadataNode::Subprogram(Rc::from(unescaped(text.split('"').next()?)))
         }
-        "DILexicalBlock" | "DILexicalBlockFile" => Node::Scope(reference("scope: !")?),
+        "DILexicalBlock" | "DILexicalBlockFile" => MetadataNode::Scope(reference("scope: !")?),
         _ => return None,
     };
     Some((name, node))
 }
 
 /// The places of a location, the innermost first; `None`: it tells no line.
-fn spots(location: u32, nodes: &HashMap<u32, Node>) -> Option<Vec<Spot>> {
+fn spots(location: u32, nodes: &HashMap<u32, MetadataNode>) -> Option<Vec<Spot>> {
     let mut spots = Vec::new();
     let mut next = Some(location);
     while let Some(at) = next {
-        let Some(Node::Location {
+        let Some(MetadataNode::Location {
             line,
             column,
             scope,
@@ -382,12 +386,12 @@ fn spots(location: u32, nodes: &HashMap<u32, Node>) -> Option<Vec<Spot>> {
         let mut name = None;
         for _ in 0..MOST_DEEP {
             match nodes.get(&scope)? {
-                Node::Scope(outer) => scope = *outer,
-                Node::Subprogram(found) => {
+                MetadataNode::Scope(outer) => scope = *outer,
+                MetadataNode::Subprogram(found) => {
                     name = Some(found.clone());
                     break;
                 }
-                Node::Location { .. } => return None,
+                MetadataNode::Location { .. } => return None,
             }
         }
         if *line == 0 || spots.len() >= MOST_DEEP {
@@ -404,7 +408,7 @@ fn spots(location: u32, nodes: &HashMap<u32, Node>) -> Option<Vec<Spot>> {
 }
 
 /// The names in profiles of functions, by those that the linker knows.
-pub(super) fn names(functions: &[Function]) -> BTreeMap<&str, &str> {
+pub(super) fn names(functions: &[InstrumentedFunction]) -> BTreeMap<&str, &str> {
     functions
         .iter()
         .map(|one| (one.symbol.as_str(), one.name.as_str()))

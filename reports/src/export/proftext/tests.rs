@@ -106,9 +106,9 @@ fn damaged_skeletons() {
 fn profiles() {
     let (functions, _) = skeleton::functions(LOOP);
     let places = places(&functions);
-    let mut seen = Seen {
+    let mut seen = SkeletonCounts {
         ran: vec![None; places.len()],
-        ..Seen::default()
+        ..SkeletonCounts::default()
     };
     let inlined = vec![spot("_Zin", 4, 5), spot("f", 8, 2)];
     let number = |at: &[Spot]| *places.get(at).expect("a place");

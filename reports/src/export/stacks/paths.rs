@@ -31,12 +31,12 @@ const NO_STACK: &str = "no-stack";
 
 /// What counts interrupts: flush, process, access tag, PC, and the caller by which rows are told
 /// apart.
-type Row = (Time, usize, usize, usize, Option<usize>);
+type CyclesKey = (Time, usize, usize, usize, Option<usize>);
 
 /// The interrupts that a view wants, by their stacks.
 pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
     let time = |time: (i64, i64)| view.profile.by_flush.then_some(time);
-    let mut rest: BTreeMap<Row, Heat> = BTreeMap::new();
+    let mut rest: BTreeMap<CyclesKey, Heat> = BTreeMap::new();
     for row in &view.profile.cycles {
         if view.wants(row.pc) {
             let key = (time(row.time), row.process, row.subject, row.pc, row.caller);
@@ -86,12 +86,12 @@ pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
 
 /// Takes what a stack counts from the rows that count it too: those with its caller, then the
 /// others of its PC. No more than there is: what a stack is missing in there is counted nowhere.
-fn taken(rest: &mut BTreeMap<Row, Heat>, key: Row, wanted: Heat) -> Heat {
+fn taken(rest: &mut BTreeMap<CyclesKey, Heat>, key: CyclesKey, wanted: Heat) -> Heat {
     let (time, process, subject, pc, _) = key;
     let row = |caller| (time, process, subject, pc, caller);
     let all = row(None)..=row(Some(usize::MAX));
     let others = rest.range(all).map(|(other, _)| *other);
-    let others: Vec<Row> = others.filter(|other| *other != key).collect();
+    let others: Vec<CyclesKey> = others.filter(|other| *other != key).collect();
     let (mut left, mut taken) = (wanted, Heat::default());
     for row in std::iter::once(key).chain(others) {
         if left.samples == 0 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use profiledb::rows::ImageKind;
 
 use crate::code::{Disassembler, Spacing, direct_target};
-use crate::listing::{Line, lines};
+use crate::listing::{FunctionInstruction, lines};
 use crate::symbols::FunctionId;
 use crate::view::View;
 
@@ -288,9 +288,9 @@ pub(super) fn instructions(
 }
 
 /// Instructions without what another build puts elsewhere: addresses of code and data.
-fn texts(lines: &[Line]) -> Vec<String> {
+fn texts(lines: &[FunctionInstruction]) -> Vec<String> {
     let mut disassembler = Disassembler::new(Spacing::Json);
-    let text = |line: &Line| {
+    let text = |line: &FunctionInstruction| {
         let Some(mut instruction) = line.instruction else {
             return "?".to_owned();
         };

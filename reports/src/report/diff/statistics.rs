@@ -45,7 +45,7 @@ pub(super) fn by_counts((a, all_a): (u64, u64), (b, all_b): (u64, u64)) -> f64 {
 
 /// A share in percent with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Known {
+pub(super) struct ShareInterval {
     /// The share.
     pub(super) percent: f64,
     /// Lower end.
@@ -60,7 +60,7 @@ pub(super) struct Known {
 /// those of the difference's interval (R. G. Newcombe, Interval estimation for the difference
 /// between independent proportions, 1998, method 10). So whatever the intervals hold counts:
 /// windows, draws of the lists, and what is unknown.
-pub(super) fn by_intervals(a: Known, b: Known) -> f64 {
+pub(super) fn by_intervals(a: ShareInterval, b: ShareInterval) -> f64 {
     let (less, more) = if a.percent <= b.percent {
         (a, b)
     } else {
@@ -159,7 +159,7 @@ mod tests {
     /// Intervals that keep well apart are a change; the same shares, and unknown ones, are none.
     #[test]
     fn intervals() {
-        let known = |percent, low, high| Known { percent, low, high };
+        let known = |percent, low, high| ShareInterval { percent, low, high };
         assert!(by_intervals(known(10.0, 8.0, 12.0), known(50.0, 45.0, 55.0)) < 1e-9);
         close(
             by_intervals(known(10.0, 8.0, 12.0), known(10.0, 9.0, 11.0)),

@@ -7,9 +7,9 @@ use parameters::Parameter;
 use serde::{Serialize, Serializer};
 
 use super::pairs::{self, Families, Key};
-use super::statistics::{Known, by_intervals};
-use super::{Row, chance, significant};
-use crate::code::{Disassembler, Mode, Spacing};
+use super::statistics::{ShareInterval, by_intervals};
+use super::{FunctionChange, chance, significant};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::render::{percent, rounded};
 use crate::report::{JsonShare, json_shares, list, shares_text};
 use crate::symbols::FunctionId;
@@ -27,8 +27,8 @@ pub(super) struct Profile {
     text: Option<String>,
     parameter: String,
     base: Base,
-    before: Seen,
-    after: Seen,
+    before: SideValues,
+    after: SideValues,
     /// The value whose share differs most beyond chance, with both shares.
     most: Difference,
     #[serde(serialize_with = "significant")]
@@ -38,13 +38,13 @@ pub(super) struct Profile {
 
 /// The values of a parameter on one side, as `list` has them.
 #[derive(Debug)]
-struct Seen {
+struct SideValues {
     address: String,
     values: Values,
 }
 
 #[derive(Serialize)]
-struct JsonSeen<'a> {
+struct JsonSideValues<'a> {
     address: &'a str,
     reached: u64,
     unknown: u64,
@@ -78,7 +78,7 @@ struct JsonKnown {
 }
 
 impl JsonKnown {
-    fn new(known: Known, values: &Values) -> JsonKnown {
+    fn new(known: ShareInterval, values: &Values) -> JsonKnown {
         JsonKnown {
             percent: rounded(known.percent, 1),
             low: rounded(known.low, 1),
@@ -102,16 +102,16 @@ type Place = (Key, u64, String, Base);
 pub(super) fn add(
     [before, after]: [&mut View<'_>; 2],
     families: &Families,
-    rows: &mut BTreeMap<Key, Row>,
+    rows: &mut BTreeMap<Key, FunctionChange>,
 ) -> usize {
     let profiles = [list::profiles(before, false), list::profiles(after, false)];
     let (before, after) = (&*before, &*after);
     let mut moved = Moved::new([before, after], families);
-    let mut places: BTreeMap<Place, Option<Seen>> = BTreeMap::new();
+    let mut places: BTreeMap<Place, Option<SideValues>> = BTreeMap::new();
     for values in profiles[0].values().flatten() {
         if let Some((key, address)) = moved.place(0, before, values.pc) {
             let place = (key, address, values.parameter.clone(), values.base);
-            let seen = Seen {
+            let seen = SideValues {
                 address: before.address(values.pc),
                 values: values.clone(),
             };
@@ -143,12 +143,12 @@ pub(super) fn add(
         if least < after.min_samples || is_address(&values.parameter) {
             continue;
         }
-        let new = Seen {
+        let new = SideValues {
             address: after.address(values.pc),
             values: values.clone(),
         };
         let mode = mode(after, values.pc);
-        if mode == Mode::Long && is_half_of_a_copy(after, values) {
+        if mode == ProcessorMode::Long && is_half_of_a_copy(after, values) {
             continue;
         }
         let (most, p) = compare(&old.values, &new.values, mode);
@@ -156,7 +156,7 @@ pub(super) fn add(
         told.insert((values.pc, &values.parameter));
         let row = rows
             .entry(key)
-            .or_insert_with_key(|key| Row::of_values(key, families));
+            .or_insert_with_key(|key| FunctionChange::of_values(key, families));
         row.profiles.push(Profile {
             address: new.address.clone(),
             text: text(after, values.pc),
@@ -240,15 +240,15 @@ enum Category {
 }
 
 impl Category {
-    fn new(class: Class, mode: Mode, value: u64) -> Category {
+    fn new(class: Class, mode: ProcessorMode, value: u64) -> Category {
         let value = class.mask(value);
         let is_address = match (class, mode) {
-            (Class::Integer(64), Mode::Long) => {
+            (Class::Integer(64), ProcessorMode::Long) => {
                 // Mappings of programs that are not at fixed places, and the kernel's.
                 (1 << 40..1 << 47).contains(&value)
                     || (0xffff_8000_0000_0000..0xffff_ffff_ff00_0000).contains(&value)
             }
-            (Class::Integer(32..), Mode::Compatibility) => {
+            (Class::Integer(32..), ProcessorMode::Compatibility) => {
                 (0x4000_0000..0xffff_0000).contains(&value)
             }
             _ => false,
@@ -285,14 +285,14 @@ fn is_half(instruction: &Instruction) -> bool {
 
 /// The value whose share differs most beyond chance, and how often chance alone would make the
 /// values differ so.
-fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
+fn compare(old: &Values, new: &Values, mode: ProcessorMode) -> (Difference, f64) {
     let class = new.class();
     let candidates: BTreeSet<Category> = [old, new]
         .into_iter()
         .flat_map(|values| values.shares.iter().take(MOST_VALUES))
         .map(|share| Category::new(class, mode, share.value))
         .collect();
-    let mut least: Option<(f64, Category, Known, Known)> = None;
+    let mut least: Option<(f64, Category, ShareInterval, ShareInterval)> = None;
     for category in &candidates {
         let is_in = |value| Category::new(class, mode, value) == *category;
         let (before, after) = (known(old, is_in), known(new, is_in));
@@ -301,7 +301,7 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
             least = Some((p, *category, before, after));
         }
     }
-    let none = Known {
+    let none = ShareInterval {
         percent: 0.0,
         low: 0.0,
         high: 100.0,
@@ -331,10 +331,10 @@ fn compare(old: &Values, new: &Values, mode: Mode) -> (Difference, f64) {
 
 /// The share of some values together. Of those that a list does not have, that is what may have
 /// escaped it.
-fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> Known {
+fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> ShareInterval {
     let mut shares = values.shares.iter().filter(|share| is_in(share.value));
     if let (Some(share), None) = (shares.next(), shares.next()) {
-        return Known {
+        return ShareInterval {
             percent: share.percent,
             low: share.low,
             high: share.high,
@@ -346,7 +346,7 @@ fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> Known {
     let samples = values.samples();
     let (low, high) = hotlist::interval(estimate, samples, values.windows, values.reached, p);
     let percent = percent(estimate, as_float(samples)).clamp(0.0, 100.0);
-    Known {
+    ShareInterval {
         percent,
         low: low.min(percent),
         high: high.max(percent),
@@ -354,9 +354,9 @@ fn known(values: &Values, is_in: impl Fn(u64) -> bool) -> Known {
 }
 
 /// The mode that a PC's code runs in.
-fn mode(view: &View<'_>, pc: usize) -> Mode {
+fn mode(view: &View<'_>, pc: usize) -> ProcessorMode {
     let pc = view.profile.pcs.get(pc);
-    pc.map_or(Mode::Long, |pc| view.symbols.mode(pc.image))
+    pc.map_or(ProcessorMode::Long, |pc| view.symbols.mode(pc.image))
 }
 
 /// The instruction at a PC in words.
@@ -365,10 +365,10 @@ fn text(view: &View<'_>, pc: usize) -> Option<String> {
     Some(Disassembler::new(Spacing::Text).text(&instruction, |_| None))
 }
 
-impl Serialize for Seen {
+impl Serialize for SideValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = &self.values;
-        let seen = JsonSeen {
+        let seen = JsonSideValues {
             address: &self.address,
             reached: values.reached,
             unknown: values.unknown,
@@ -385,7 +385,7 @@ impl Serialize for Seen {
 impl Profile {
     /// The line below its function's row.
     pub(super) fn line(&self) -> String {
-        let shares = |seen: &Seen| shares_text(&seen.values, SHOWN);
+        let shares = |seen: &SideValues| shares_text(&seen.values, SHOWN);
         format!(
             "    {} {}  {}{}: {} {} > {} (p {}); before {}; after {}",
             self.address,
@@ -431,14 +431,23 @@ mod tests {
             |class, mode, value| Category::new(class, mode, value) == Category::Address;
         let (whole, half) = (Class::Integer(64), Class::Integer(32));
         for address in [0x55a1_ce74_6061, 0x7f06_6f0b_4800, 0xffff_8881_0000_0000] {
-            assert!(is_address(whole, Mode::Long, address), "{address:x}");
-            assert!(!is_address(Class::F64, Mode::Long, address), "{address:x}");
+            assert!(
+                is_address(whole, ProcessorMode::Long, address),
+                "{address:x}"
+            );
+            assert!(
+                !is_address(Class::F64, ProcessorMode::Long, address),
+                "{address:x}"
+            );
         }
         for number in [0, 4, 1 << 32, u64::MAX, u64::MAX - 4096, 1 << 62] {
-            assert!(!is_address(whole, Mode::Long, number), "{number:x}");
+            assert!(
+                !is_address(whole, ProcessorMode::Long, number),
+                "{number:x}"
+            );
         }
-        assert!(is_address(half, Mode::Compatibility, 0xf7c0_1000));
-        assert!(!is_address(half, Mode::Long, 0xf7c0_1000));
-        assert!(!is_address(half, Mode::Compatibility, 0xffff_fffe));
+        assert!(is_address(half, ProcessorMode::Compatibility, 0xf7c0_1000));
+        assert!(!is_address(half, ProcessorMode::Long, 0xf7c0_1000));
+        assert!(!is_address(half, ProcessorMode::Compatibility, 0xffff_fffe));
     }
 }

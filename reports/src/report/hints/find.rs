@@ -8,10 +8,10 @@ use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register};
 use instructions::{only_computes_address, register_name};
 use parameters::Parameter;
 
-use super::fold::{Code, Known};
-use super::patch::Kind;
+use super::fold::{Code, KnownPlace};
+use super::patch::HintKind;
 use crate::callee::Callees;
-use crate::code::{Mode, transfers_control};
+use crate::code::{ProcessorMode, transfers_control};
 use crate::listing::lines;
 use crate::report::is_supported;
 use crate::symbols::FunctionId;
@@ -22,8 +22,8 @@ const DIVISION: f64 = 0.25;
 
 /// An opportunity. Cycles are as they were sampled.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub(super) kind: Kind,
+pub(super) struct Opportunity {
+    pub(super) kind: HintKind,
     /// Where the value is seen.
     pub(super) pc: usize,
     /// The instruction to show in its place.
@@ -37,7 +37,7 @@ pub(super) struct Found {
     /// Position, of an argument.
     pub(super) argument: Option<u8>,
     /// Where the value is known.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<KnownPlace>,
     pub(super) value: String,
     /// Of a number, its bits, and how many these are.
     pub(super) bits: Option<(u64, u32)>,
@@ -58,7 +58,7 @@ pub(super) struct Found {
 
 /// All opportunities for values with at least this share, in percent, of which each could save so
 /// many cycles.
-pub(super) fn all(view: &View<'_>, share: f64, least: f64) -> Vec<Found> {
+pub(super) fn all(view: &View<'_>, share: f64, least: f64) -> Vec<Opportunity> {
     let mut search = Search::new(view, share, least);
     let mut found = search.values();
     found.extend(search.copies());
@@ -77,13 +77,13 @@ struct Search<'v, 'p> {
     /// Time in functions: in all, and under call sites.
     of_function: BTreeMap<(FunctionId, Option<usize>), Heat>,
     /// Values that were weighed: of which function and calls, and where they are known.
-    judged: BTreeSet<(FunctionId, Option<usize>, Vec<Known>, u64)>,
+    judged: BTreeSet<(FunctionId, Option<usize>, Vec<KnownPlace>, u64)>,
 }
 
 /// A value that may be known, and where.
-struct Seen<'s> {
+struct KnownValue<'s> {
     values: &'s Values,
-    known: Known,
+    known: KnownPlace,
     argument: Option<u8>,
 }
 
@@ -133,13 +133,13 @@ impl<'v, 'p> Search<'v, 'p> {
     }
 
     /// Arguments and what loads bring.
-    fn values(&mut self) -> Vec<Found> {
+    fn values(&mut self) -> Vec<Opportunity> {
         let view = self.view;
         let of_arguments = view.profile.hotlists.iter();
         let of_arguments = of_arguments.filter(|row| Values::names_argument(&row.parameter));
         let entries: BTreeSet<usize> = of_arguments.map(|row| row.pc).collect();
         let callees = Callees::new(view, &entries);
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<Opportunity> = Vec::new();
         for by_caller in [false, true] {
             let all = view.values_at(by_caller, |pc| callees.canonical(pc));
             for values in &all {
@@ -155,9 +155,9 @@ impl<'v, 'p> Search<'v, 'p> {
                 };
                 let mut values = values.narrowed(argument.bits);
                 values.parameter = live.name(argument);
-                let seen = Seen {
+                let seen = KnownValue {
                     values: &values,
-                    known: Known::AtEntry(argument.register, argument.bits),
+                    known: KnownPlace::AtEntry(argument.register, argument.bits),
                     argument: Some(argument.index),
                 };
                 // What holds for all calls needs no word for each site.
@@ -175,7 +175,7 @@ impl<'v, 'p> Search<'v, 'p> {
 
     /// What a register or memory has within a function, if it is worth a look: what a load brings,
     /// or what is divided by.
-    fn in_code<'s>(&mut self, values: &'s Values) -> Option<Seen<'s>> {
+    fn in_code<'s>(&mut self, values: &'s Values) -> Option<KnownValue<'s>> {
         let view = self.view;
         let pc = view.profile.pcs.get(values.pc)?;
         let function = view.symbols.function_of(values.pc)?;
@@ -184,21 +184,21 @@ impl<'v, 'p> Search<'v, 'p> {
         }
         let instruction = *self.code(function)?.at(pc.address)?;
         let seen = |known| {
-            Some(Seen {
+            Some(KnownValue {
                 values,
                 known,
                 argument: None,
             })
         };
         if values.parameter == "load" {
-            return seen(Known::InMemory(pc.address));
+            return seen(KnownPlace::InMemory(pc.address));
         }
         if let Ok(Parameter::Operand(operand)) = values.parameter.parse() {
             return seen(read(&instruction, operand)?);
         }
         let register = written(&instruction, &values.parameter)?;
         let is_wanted = reads_memory(&instruction) || self.code(function)?.divides_by(register);
-        is_wanted.then(|| seen(Known::After(pc.address, register)))?
+        is_wanted.then(|| seen(KnownPlace::After(pc.address, register)))?
     }
 
     /// The code of a function.
@@ -206,7 +206,7 @@ impl<'v, 'p> Search<'v, 'p> {
         let view = self.view;
         let read = || {
             let own = view.symbols.function(function)?;
-            if view.symbols.mode(own.image) != Mode::Long {
+            if view.symbols.mode(own.image) != ProcessorMode::Long {
                 return None;
             }
             let lines = lines(view, function);
@@ -228,7 +228,7 @@ impl<'v, 'p> Search<'v, 'p> {
     }
 
     /// What the most frequent value decides, if that is worth a hint.
-    fn judge(&mut self, seen: &Seen<'_>) -> Option<Found> {
+    fn judge(&mut self, seen: &KnownValue<'_>) -> Option<Opportunity> {
         let view = self.view;
         let values = seen.values;
         let share = values.shares.first()?;
@@ -246,7 +246,7 @@ impl<'v, 'p> Search<'v, 'p> {
         }
         let function = view.symbols.function_of(values.pc)?;
         let pc = view.profile.pcs.get(values.pc)?;
-        if let Known::AtEntry(..) = seen.known
+        if let KnownPlace::AtEntry(..) = seen.known
             && view.symbols.function(function)?.start != Some(pc.address)
         {
             return None;
@@ -274,7 +274,7 @@ impl<'v, 'p> Search<'v, 'p> {
         for at in &folded.constant {
             parts.insert(*at, 1.0);
         }
-        if let Known::InMemory(at) = seen.known
+        if let KnownPlace::InMemory(at) = seen.known
             && let Some(behind) = code.tests_memory(at)
         {
             // That branch is the test which a special case begins with, and it waits for the load.
@@ -307,12 +307,12 @@ impl<'v, 'p> Search<'v, 'p> {
         let division = hottest.map(|(_, at)| at);
         let division = division.filter(|_| of_divisions * 2.0 >= cycles);
         let kind = match (division, seen.known) {
-            (Some(at), _) if rests.contains(&at) => Kind::Modulus,
-            (Some(_), _) => Kind::Divisor,
-            (None, Known::AtEntry(..)) => Kind::ConstantArgument,
-            (None, _) => Kind::SemiInvariantLoad,
+            (Some(at), _) if rests.contains(&at) => HintKind::Modulus,
+            (Some(_), _) => HintKind::Divisor,
+            (None, KnownPlace::AtEntry(..)) => HintKind::ConstantArgument,
+            (None, _) => HintKind::SemiInvariantLoad,
         };
-        (cycles > 0.0).then(|| Found {
+        (cycles > 0.0).then(|| Opportunity {
             kind,
             pc: values.pc,
             shown: division,
@@ -320,7 +320,7 @@ impl<'v, 'p> Search<'v, 'p> {
             function: Some(function),
             callee: None,
             parameter: match seen.known {
-                Known::Read(_, register) => register_name(register).to_owned(),
+                KnownPlace::Read(_, register) => register_name(register).to_owned(),
                 _ => values.parameter.clone(),
             },
             argument: seen.argument,
@@ -352,7 +352,7 @@ fn written(instruction: &Instruction, parameter: &str) -> Option<Register> {
 
 /// What an instruction reads as this operand: of registers those that it does not save, of memory
 /// what it does more with than load it, which is seen in the register.
-fn read(instruction: &Instruction, operand: u8) -> Option<Known> {
+fn read(instruction: &Instruction, operand: u8) -> Option<KnownPlace> {
     let operand = u32::from(operand);
     if operand >= instruction.op_count() || instruction.mnemonic() == Mnemonic::Push {
         return None;
@@ -362,9 +362,11 @@ fn read(instruction: &Instruction, operand: u8) -> Option<Known> {
             let register = instruction.op_register(operand);
             register
                 .is_gpr()
-                .then_some(Known::Read(instruction.ip(), register))
+                .then_some(KnownPlace::Read(instruction.ip(), register))
         }
-        OpKind::Memory if !reads_memory(instruction) => Some(Known::InMemory(instruction.ip())),
+        OpKind::Memory if !reads_memory(instruction) => {
+            Some(KnownPlace::InMemory(instruction.ip()))
+        }
         _ => None,
     }
 }

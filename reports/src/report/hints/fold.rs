@@ -14,7 +14,7 @@ use instructions::is_same_register;
 
 use super::machine::{Computed, KnownState, bits_of, mask, sign_extended, width};
 use crate::code::direct_target;
-use crate::listing::Line;
+use crate::listing::FunctionInstruction;
 
 mod origins;
 
@@ -25,7 +25,7 @@ const ROUNDS: usize = 64;
 
 /// Where a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(super) enum KnownPlace {
     /// In a register when the function is entered.
     AtEntry(Register, u32),
     /// In a register that the instruction at an address has written.
@@ -40,7 +40,7 @@ pub(super) enum Known {
 
 /// What becomes of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Folding {
     /// It is not reached.
     Unreached,
     /// It stays.
@@ -69,13 +69,13 @@ pub(super) struct Code {
     entered: Vec<usize>,
     /// For each instruction those that control may come from.
     predecessors: Vec<Vec<usize>>,
-    without: Vec<Verdict>,
+    without: Vec<Folding>,
 }
 
 impl Code {
     /// The code of a function in 64-bit mode, of which `entered` are places that indirect jumps
     /// were seen to lead to. `None` if it is too long.
-    pub(super) fn new(lines: &[Line], entered: &BTreeSet<u64>) -> Option<Code> {
+    pub(super) fn new(lines: &[FunctionInstruction], entered: &BTreeSet<u64>) -> Option<Code> {
         let instructions: Vec<Instruction> =
             lines.iter().filter_map(|line| line.instruction).collect();
         if instructions.is_empty() || instructions.len() > MOST {
@@ -146,27 +146,27 @@ impl Code {
     }
 
     /// Where a value must be known for it to be known there.
-    pub(super) fn places(&self, known: Known) -> Option<Vec<Known>> {
+    pub(super) fn places(&self, known: KnownPlace) -> Option<Vec<KnownPlace>> {
         match known {
-            Known::Read(at, register) => self.origins(at, register),
+            KnownPlace::Read(at, register) => self.origins(at, register),
             _ => Some(vec![known]),
         }
     }
 
     /// What this value removes if it is known at these places; `None` if that cannot be told.
-    pub(super) fn folded(&self, known: &[Known], value: u64) -> Option<Folded> {
+    pub(super) fn folded(&self, known: &[KnownPlace], value: u64) -> Option<Folded> {
         let with = self.verdicts(known, value)?;
         let own: BTreeSet<u64> = known.iter().filter_map(|known| known.address()).collect();
         let mut folded = Folded::default();
         let all = self.instructions.iter().zip(&self.without).zip(with);
         for ((one, before), after) in all {
             match (before, after) {
-                (Verdict::Constant, _) => {}
+                (Folding::Constant, _) => {}
                 // Who is looked at to know the value stays.
-                (_, Verdict::Constant) if !own.contains(&one.ip()) => {
+                (_, Folding::Constant) if !own.contains(&one.ip()) => {
                     folded.constant.insert(one.ip());
                 }
-                (Verdict::Stays, Verdict::DividesByNumber) => {
+                (Folding::Stays, Folding::DividesByNumber) => {
                     folded.divisions.insert(one.ip());
                 }
                 _ => {}
@@ -175,13 +175,13 @@ impl Code {
         Some(folded)
     }
 
-    fn verdicts(&self, known: &[Known], value: u64) -> Option<Vec<Verdict>> {
+    fn verdicts(&self, known: &[KnownPlace], value: u64) -> Option<Vec<Folding>> {
         let mut states: Vec<Option<KnownState>> = vec![None; self.instructions.len()];
         let mut first = KnownState::default();
         let mut inside = BTreeMap::new();
         for &one in known {
             match (one, one.address()) {
-                (Known::AtEntry(register, bits), _) => first.know(register, value, bits),
+                (KnownPlace::AtEntry(register, bits), _) => first.know(register, value, bits),
                 (_, Some(address)) => {
                     inside.insert(address, one);
                 }
@@ -191,7 +191,7 @@ impl Code {
         if let Some(state) = states.first_mut() {
             *state = Some(first);
         }
-        let mut step = Step {
+        let mut step = Simulator {
             factory: InstructionInfoFactory::new(),
             known: inside,
             value,
@@ -220,7 +220,7 @@ impl Code {
             }
         }
         let verdict = |(one, state): (&Instruction, Option<KnownState>)| match state {
-            None => Verdict::Unreached,
+            None => Folding::Unreached,
             Some(mut state) => step.run(one, &mut state).0,
         };
         Some(self.instructions.iter().zip(states).map(verdict).collect())
@@ -259,34 +259,35 @@ fn is_division(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
 }
 
-impl Known {
+impl KnownPlace {
     /// The instruction at which it is known; none at the entry.
     fn address(self) -> Option<u64> {
         match self {
-            Known::AtEntry(..) => None,
-            Known::After(at, _) | Known::InMemory(at) | Known::Read(at, _) | Known::Low(at, _) => {
-                Some(at)
-            }
+            KnownPlace::AtEntry(..) => None,
+            KnownPlace::After(at, _)
+            | KnownPlace::InMemory(at)
+            | KnownPlace::Read(at, _)
+            | KnownPlace::Low(at, _) => Some(at),
         }
     }
 }
 
 /// Runs instructions on what is known.
-struct Step {
+struct Simulator {
     factory: InstructionInfoFactory,
     /// Where the value is known, by the instructions.
-    known: BTreeMap<u64, Known>,
+    known: BTreeMap<u64, KnownPlace>,
     value: u64,
 }
 
-impl Step {
+impl Simulator {
     /// Runs an instruction: what becomes of it, and a branch's direction.
-    fn run(&mut self, one: &Instruction, state: &mut KnownState) -> (Verdict, Option<bool>) {
+    fn run(&mut self, one: &Instruction, state: &mut KnownState) -> (Folding, Option<bool>) {
         let done = self.compute(one, state);
         match self.known.get(&one.ip()) {
-            Some(Known::After(_, register)) => state.write(*register, Some(self.value)),
+            Some(KnownPlace::After(_, register)) => state.write(*register, Some(self.value)),
             // One that writes another constant is not the one that wrote the value.
-            Some(Known::Low(_, register)) => {
+            Some(KnownPlace::Low(_, register)) => {
                 state.know(*register, self.value, bits_of(*register));
             }
             _ => {}
@@ -301,18 +302,18 @@ impl Step {
         match one.op_kind(operand) {
             OpKind::Register => state.read(one.op_register(operand)),
             OpKind::Memory => match self.known.get(&one.ip()) {
-                Some(Known::InMemory(_)) => Some(self.value),
+                Some(KnownPlace::InMemory(_)) => Some(self.value),
                 _ => None,
             },
             _ => one.try_immediate(operand).ok(),
         }
     }
 
-    fn compute(&mut self, one: &Instruction, state: &mut KnownState) -> (Verdict, Option<bool>) {
+    fn compute(&mut self, one: &Instruction, state: &mut KnownState) -> (Folding, Option<bool>) {
         use Mnemonic as M;
         let folds = |is_known: bool| match is_known {
-            true => Verdict::Constant,
-            false => Verdict::Stays,
+            true => Folding::Constant,
+            false => Folding::Stays,
         };
         match one.flow_control() {
             FlowControl::ConditionalBranch => {
@@ -329,7 +330,7 @@ impl Step {
             }
             FlowControl::Call | FlowControl::IndirectCall => {
                 state.call();
-                return (Verdict::Stays, None);
+                return (Folding::Stays, None);
             }
             _ => {}
         }
@@ -379,7 +380,7 @@ impl Step {
             }
             _ => {
                 self.forget(one, state);
-                return (Verdict::Stays, None);
+                return (Folding::Stays, None);
             }
         };
         // A shift by nothing leaves the flags.
@@ -403,7 +404,7 @@ impl Step {
                 (folds(is_known && one.op0_register().is_gpr()), None)
             }
             // What is stored is stored.
-            _ => (Verdict::Stays, None),
+            _ => (Folding::Stays, None),
         }
     }
 
@@ -425,12 +426,12 @@ impl Step {
     }
 
     /// A division: by a number, by chance of one, or neither.
-    fn divide(&mut self, one: &Instruction, state: &mut KnownState) -> Verdict {
+    fn divide(&mut self, one: &Instruction, state: &mut KnownState) -> Folding {
         let divisor = self.operand(one, 0, state);
         self.forget(one, state);
         match divisor {
-            Some(divisor) if divisor & mask(width(one, 0)) != 0 => Verdict::DividesByNumber,
-            _ => Verdict::Stays,
+            Some(divisor) if divisor & mask(width(one, 0)) != 0 => Folding::DividesByNumber,
+            _ => Folding::Stays,
         }
     }
 
@@ -444,7 +445,7 @@ impl Step {
     /// Forgets all that an instruction writes.
     fn forget(&mut self, one: &Instruction, state: &mut KnownState) {
         for used in self.factory.info(one).used_registers() {
-            if Step::is_write(used.access()) {
+            if Simulator::is_write(used.access()) {
                 state.write(used.register().full_register(), None);
             }
         }
@@ -455,7 +456,7 @@ impl Step {
 }
 
 /// Extensions of rax, in itself or into rdx.
-fn extend(one: &Instruction, state: &mut KnownState) -> Verdict {
+fn extend(one: &Instruction, state: &mut KnownState) -> Folding {
     let (from, to, bits) = match one.mnemonic() {
         Mnemonic::Cdqe => (Register::EAX, Register::RAX, 32),
         Mnemonic::Cwde => (Register::AX, Register::EAX, 16),
@@ -469,8 +470,8 @@ fn extend(one: &Instruction, state: &mut KnownState) -> Verdict {
     };
     state.write(to, value);
     match value {
-        Some(_) => Verdict::Constant,
-        None => Verdict::Stays,
+        Some(_) => Folding::Constant,
+        None => Folding::Stays,
     }
 }
 

@@ -4,7 +4,7 @@ use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
 /// The low bits of a register that are known; none if `bits` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Part {
+struct KnownBits {
     value: u64,
     bits: u32,
 }
@@ -24,7 +24,7 @@ const FLAGS: usize = 5;
 /// What is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct KnownState {
-    registers: [Part; 16],
+    registers: [KnownBits; 16],
     flags: [Option<bool>; FLAGS],
 }
 
@@ -85,11 +85,11 @@ impl KnownState {
             let bits = own.bits.min(other.bits);
             let same = (own.value ^ other.value) & mask(bits) == 0;
             let met = match same {
-                true => Part {
+                true => KnownBits {
                     value: own.value & mask(bits),
                     bits,
                 },
-                false => Part::default(),
+                false => KnownBits::default(),
             };
             changed |= met != *own;
             *own = met;
@@ -102,7 +102,7 @@ impl KnownState {
         changed
     }
 
-    fn part(&mut self, register: Register) -> Option<&mut Part> {
+    fn part(&mut self, register: Register) -> Option<&mut KnownBits> {
         let full = register.full_register();
         let number = full.is_gpr().then(|| full.number())?;
         self.registers.get_mut(number)
@@ -111,7 +111,7 @@ impl KnownState {
     /// Notes the low bits of a register.
     pub(super) fn know(&mut self, register: Register, value: u64, bits: u32) {
         if let Some(part) = self.part(register) {
-            *part = Part {
+            *part = KnownBits {
                 value: value & mask(bits),
                 bits,
             };
@@ -140,15 +140,15 @@ impl KnownState {
             return;
         };
         *part = match value {
-            Some(value) if bits >= 32 => Part {
+            Some(value) if bits >= 32 => KnownBits {
                 value: value & mask(bits),
                 bits: 64,
             },
-            Some(value) if !is_high => Part {
+            Some(value) if !is_high => KnownBits {
                 value: part.value & !mask(bits) | value & mask(bits),
                 bits: part.bits.max(bits),
             },
-            _ => Part::default(),
+            _ => KnownBits::default(),
         };
     }
 

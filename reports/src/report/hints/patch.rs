@@ -9,7 +9,7 @@ pub(super) use rewritten::divided_by;
 /// What can be specialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum HintKind {
     /// An argument of a function.
     ConstantArgument,
     /// What a load brings.
@@ -26,17 +26,17 @@ pub(super) enum Kind {
     PredictableBranch,
 }
 
-impl Kind {
+impl HintKind {
     /// In words.
     pub(super) fn words(self) -> &'static str {
         match self {
-            Kind::ConstantArgument => "constant argument",
-            Kind::SemiInvariantLoad => "semi-invariant load",
-            Kind::Divisor => "divisor",
-            Kind::Modulus => "modulus",
-            Kind::CopySize => "copy size",
-            Kind::IndirectTarget => "indirect target",
-            Kind::PredictableBranch => "predictable branch",
+            HintKind::ConstantArgument => "constant argument",
+            HintKind::SemiInvariantLoad => "semi-invariant load",
+            HintKind::Divisor => "divisor",
+            HintKind::Modulus => "modulus",
+            HintKind::CopySize => "copy size",
+            HintKind::IndirectTarget => "indirect target",
+            HintKind::PredictableBranch => "predictable branch",
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) struct Told<'a> {
 }
 
 /// The lines of the patch.
-pub(super) fn patch(kind: Kind, language: Language, told: &Told<'_>) -> Vec<String> {
+pub(super) fn patch(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
     let of_line = rewritten::case(kind, language, told);
     of_line.unwrap_or_else(|| match language {
         Language::C => in_c(kind, told),
@@ -101,11 +101,11 @@ fn arguments(told: &Told<'_>, value: &str) -> String {
     }
 }
 
-fn in_c(kind: Kind, told: &Told<'_>) -> Vec<String> {
+fn in_c(kind: HintKind, told: &Told<'_>) -> Vec<String> {
     let value = told.value;
     let f = short(told.function);
     match kind {
-        Kind::ConstantArgument => {
+        HintKind::ConstantArgument => {
             let n = told.variable.unwrap_or("n");
             vec![
                 format!("/* {f}_any: the body of {f}, static inline, always_inline */"),
@@ -114,7 +114,7 @@ fn in_c(kind: Kind, told: &Told<'_>) -> Vec<String> {
                 format!("return {f}_any({});", arguments(told, n)),
             ]
         }
-        Kind::SemiInvariantLoad => {
+        HintKind::SemiInvariantLoad => {
             let v = told.variable.unwrap_or("v");
             vec![
                 format!("if (__builtin_expect({v} == {value}, 1)) {{"),
@@ -124,20 +124,20 @@ fn in_c(kind: Kind, told: &Told<'_>) -> Vec<String> {
                 "}".to_owned(),
             ]
         }
-        Kind::Divisor | Kind::Modulus => {
+        HintKind::Divisor | HintKind::Modulus => {
             let d = told.variable.unwrap_or("d");
-            let sign = if kind == Kind::Divisor { '/' } else { '%' };
+            let sign = if kind == HintKind::Divisor { '/' } else { '%' };
             vec![format!(
                 "__builtin_expect({d} == {value}, 1) ? x {sign} {value} : x {sign} {d}"
             )]
         }
-        Kind::CopySize => vec![
+        HintKind::CopySize => vec![
             format!("if (__builtin_expect(n == {value}, 1))"),
             format!("    {f}(..., {value});"),
             "else".to_owned(),
             format!("    {f}(..., n);"),
         ],
-        Kind::IndirectTarget => {
+        HintKind::IndirectTarget => {
             let target = short(value);
             vec![
                 format!("if (__builtin_expect(callee == {target}, 1))"),
@@ -146,7 +146,7 @@ fn in_c(kind: Kind, told: &Told<'_>) -> Vec<String> {
                 "    callee(...);".to_owned(),
             ]
         }
-        Kind::PredictableBranch => vec![
+        HintKind::PredictableBranch => vec![
             "/* the compiler knows the condition; this is its common direction */".to_owned(),
             format!(
                 "__builtin_expect_with_probability(condition, /* jump {} */, 0.99)",
@@ -156,11 +156,11 @@ fn in_c(kind: Kind, told: &Told<'_>) -> Vec<String> {
     }
 }
 
-fn in_rust(kind: Kind, told: &Told<'_>) -> Vec<String> {
+fn in_rust(kind: HintKind, told: &Told<'_>) -> Vec<String> {
     let value = told.value;
     let f = short(told.function);
     match kind {
-        Kind::ConstantArgument => {
+        HintKind::ConstantArgument => {
             let n = told.variable.unwrap_or("n");
             vec![
                 format!("// {f}_any: the body of {f}, #[inline(always)]"),
@@ -170,7 +170,7 @@ fn in_rust(kind: Kind, told: &Told<'_>) -> Vec<String> {
                 "}".to_owned(),
             ]
         }
-        Kind::SemiInvariantLoad => {
+        HintKind::SemiInvariantLoad => {
             let v = told.variable.unwrap_or("v");
             vec![
                 format!("match {v} {{"),
@@ -179,24 +179,24 @@ fn in_rust(kind: Kind, told: &Told<'_>) -> Vec<String> {
                 "}".to_owned(),
             ]
         }
-        Kind::Divisor | Kind::Modulus => {
+        HintKind::Divisor | HintKind::Modulus => {
             let d = told.variable.unwrap_or("d");
-            let sign = if kind == Kind::Divisor { '/' } else { '%' };
+            let sign = if kind == HintKind::Divisor { '/' } else { '%' };
             vec![format!(
                 "match {d} {{ {value} => x {sign} {value}, {d} => x {sign} {d} }}"
             )]
         }
-        Kind::CopySize => vec![
+        HintKind::CopySize => vec![
             "match n {".to_owned(),
             format!("    {value} => to[..{value}].copy_from_slice(&from[..{value}]),"),
             "    n => to[..n].copy_from_slice(&from[..n]),".to_owned(),
             "}".to_owned(),
         ],
-        Kind::IndirectTarget => vec![
+        HintKind::IndirectTarget => vec![
             "// an enum in place of the trait object, so that match calls it directly:".to_owned(),
             format!("// {value}"),
         ],
-        Kind::PredictableBranch => {
+        HintKind::PredictableBranch => {
             vec!["// move the rare side into a function of its own, marked #[cold]".to_owned()]
         }
     }
@@ -222,7 +222,7 @@ mod tests {
     fn arguments_are_named() {
         let names = ["to", "n"].map(str::to_owned);
         let lines = patch(
-            Kind::ConstantArgument,
+            HintKind::ConstantArgument,
             Language::C,
             &told(&names, Some("n")),
         );
@@ -234,16 +234,16 @@ mod tests {
                 "return blend_any(to, n);"
             ]
         );
-        let lines = patch(Kind::ConstantArgument, Language::Rust, &told(&[], None));
+        let lines = patch(HintKind::ConstantArgument, Language::Rust, &told(&[], None));
         assert_eq!(lines[2], "    4 => blend_any(..., 4, ...),");
     }
 
     /// A division becomes one by a number on one side.
     #[test]
     fn divisions() {
-        let c = patch(Kind::Modulus, Language::C, &told(&[], Some("m")));
+        let c = patch(HintKind::Modulus, Language::C, &told(&[], Some("m")));
         assert_eq!(c, ["__builtin_expect(m == 4, 1) ? x % 4 : x % m"]);
-        let rust = patch(Kind::Divisor, Language::Rust, &told(&[], Some("m")));
+        let rust = patch(HintKind::Divisor, Language::Rust, &told(&[], Some("m")));
         assert_eq!(rust, ["match m { 4 => x / 4, m => x / m }"]);
     }
 }

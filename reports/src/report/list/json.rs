@@ -11,7 +11,7 @@ use crate::view::Base;
 
 /// One instruction in JSON.
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+struct JsonInstruction<'a> {
     image: &'a str,
     build_id: Option<&'a str>,
     function: &'a str,
@@ -55,7 +55,7 @@ impl Serialize for Listings {
             lines.map(move |line| (of, line))
         });
         serializer.collect_seq(rows.map(|(of, line)| {
-            Row {
+            JsonInstruction {
                 image: &of.image,
                 build_id: of.build_id.as_deref(),
                 function: &of.name,

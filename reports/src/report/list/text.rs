@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use profiledb::rows::ImageKind;
 
 use super::meaning::Meaning;
-use super::{Line, List, Listing, Listings, Profile, source_text};
-use crate::code::{Disassembler, Mode, Spacing};
+use super::{List, ListedInstruction, Listing, Listings, Profile, source_text};
+use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names::Names;
 use crate::page::Page;
 use crate::query::Model;
@@ -45,7 +45,7 @@ impl Model for Listings {
     }
 }
 
-impl Line {
+impl ListedInstruction {
     /// Whether it was neither sampled nor reached.
     fn is_quiet(&self) -> bool {
         self.heat.samples == 0 && self.profiles.is_empty()
@@ -57,8 +57,8 @@ impl Listing {
         let build = self.build_id.as_deref();
         let build = build.map(|id| format!(", build id {id}"));
         let mode = match self.mode {
-            Mode::Long => "",
-            Mode::Compatibility => ", 32-bit code",
+            ProcessorMode::Long => "",
+            ProcessorMode::Compatibility => ", 32-bit code",
         };
         format!(
             "{}  ({}{}{mode})\n{:.1}% of all cycles, {}.",
@@ -112,7 +112,7 @@ impl Listing {
         let mut last = &SourcePlace::default();
         let runs = self.lines.chunk_by(|a, b| a.is_quiet() && b.is_quiet());
         for run in runs {
-            let is_quiet = run.len() > QUIET && run.iter().all(Line::is_quiet);
+            let is_quiet = run.len() > QUIET && run.iter().all(ListedInstruction::is_quiet);
             if is_quiet && !options.all {
                 table.line(&format!("  ... {} instructions without samples", run.len()));
                 continue;
@@ -149,7 +149,14 @@ impl Listing {
     }
 
     /// Adds a line's rows: with the first profile, and one for each further one.
-    fn add(&self, line: &Line, table: &mut Table, text: String, options: &List, names: Names) {
+    fn add(
+        &self,
+        line: &ListedInstruction,
+        table: &mut Table,
+        text: String,
+        options: &List,
+        names: Names,
+    ) {
         let share = percent(line.heat.cycles, self.cycles);
         let mut first = vec![cycles(line.heat.cycles)];
         let mut rest = vec![String::new()];
@@ -188,7 +195,7 @@ fn bar(share: f64) -> String {
     "#".repeat(usize::try_from(whole(length)).unwrap_or(0).min(BAR))
 }
 
-impl Line {
+impl ListedInstruction {
     /// The source line above the instructions made from it.
     fn place_text(&self, names: Names) -> Option<String> {
         let mut text = source_text(&self.place)?;

@@ -132,12 +132,12 @@ const MEANINGS: [(Group, &str, &str); 23] = [
 const NOT_SHOWN: &str = "not shown";
 
 /// The table, and whether the last flush has a column in it.
-struct Rows {
+struct StatusTable {
     table: Table,
     has_last: bool,
 }
 
-impl Rows {
+impl StatusTable {
     fn row(&mut self, name: &str, value: String, last: Option<String>, share: Option<String>) {
         let mut cells = vec![format!("  {name}"), value];
         if self.has_last {
@@ -233,7 +233,7 @@ pub(super) fn table(status: &Collected<'_>) -> Table {
         columns.push((title, Align::Right));
     }
     columns.push(("", Align::Left));
-    let mut rows = Rows {
+    let mut rows = StatusTable {
         table: Table::new(&columns),
         has_last: last.is_some(),
     };
@@ -256,7 +256,7 @@ pub(super) fn table(status: &Collected<'_>) -> Table {
     rows.title("coverage");
     rows.coverage(&all.coverage, last.map(|last| &last.coverage));
     let is_shown = all.run.is_some();
-    let group = |rows: &mut Rows, title, of: fn(&Figures) -> &Map<String, Value>| {
+    let group = |rows: &mut StatusTable, title, of: fn(&Figures) -> &Map<String, Value>| {
         rows.title(title);
         match is_shown {
             true => rows.values(of(all), last.map(of)),

@@ -1,13 +1,13 @@
 //! Which results are certain, and what they are.
 
-use super::{Float, Mode, Rounding};
+use super::{Float, FloatMode, Rounding};
 
-const UNKNOWN: Mode<'_> = Mode {
+const UNKNOWN: FloatMode<'_> = FloatMode {
     rounding: None,
     gradual: false,
     raised: None,
 };
-const DEFAULT: Mode<'_> = Mode {
+const DEFAULT: FloatMode<'_> = FloatMode {
     rounding: Some(Rounding::Nearest),
     gradual: true,
     raised: None,
@@ -33,7 +33,7 @@ fn inexact_results_need_the_mode() {
 /// Known roundings settle inexact results, even if small numbers may count as zero.
 #[test]
 fn directed_rounding() {
-    let mode = |rounding| Mode {
+    let mode = |rounding| FloatMode {
         rounding: Some(rounding),
         gradual: false,
         raised: None,

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hotlist::weighted_interval;
 use iced_x86::Instruction;
 
-use super::{Found, Search};
+use super::{Opportunity, Search};
 use crate::code::direct_target;
-use crate::report::hints::patch::Kind;
+use crate::report::hints::patch::HintKind;
 use crate::report::{copies, is_supported, targets};
 use crate::view::{Base, View};
 
@@ -25,7 +25,7 @@ type Sum = (u64, f64, Option<f64>);
 
 impl Search<'_, '_> {
     /// Sizes of small copies.
-    pub(super) fn copies(&self) -> Vec<Found> {
+    pub(super) fn copies(&self) -> Vec<Opportunity> {
         let view = self.view;
         let rows = copies::rows(view).into_iter();
         let found = rows.filter_map(|row| {
@@ -38,8 +38,8 @@ impl Search<'_, '_> {
                 && values.samples() >= view.min_samples
                 && size <= LONGEST_COPY
                 && COPIES.contains(&row.function);
-            fits.then(|| Found {
-                kind: Kind::CopySize,
+            fits.then(|| Opportunity {
+                kind: HintKind::CopySize,
                 pc: site,
                 shown: None,
                 site: None,
@@ -65,7 +65,7 @@ impl Search<'_, '_> {
     }
 
     /// Indirect calls that mostly go to one place: what the call takes itself, and where it lands.
-    pub(super) fn targets(&self) -> Vec<Found> {
+    pub(super) fn targets(&self) -> Vec<Opportunity> {
         let view = self.view;
         let mut sites: BTreeMap<usize, BTreeMap<Option<usize>, Sum>> = BTreeMap::new();
         for row in &view.profile.calls {
@@ -106,8 +106,8 @@ impl Search<'_, '_> {
             let under = function.map(|function| self.under(function, Some(site)));
             let mut under = under.unwrap_or_default();
             under.add(self.heat(site, None));
-            found.push(Found {
-                kind: Kind::IndirectTarget,
+            found.push(Opportunity {
+                kind: HintKind::IndirectTarget,
                 pc: site,
                 shown: None,
                 site: None,
@@ -133,7 +133,7 @@ impl Search<'_, '_> {
     }
 
     /// Branches ahead that are nearly always taken: in another layout they would not be.
-    pub(super) fn branches(&self) -> Vec<Found> {
+    pub(super) fn branches(&self) -> Vec<Opportunity> {
         let view = self.view;
         let mut sums: BTreeMap<usize, ([f64; 3], u64, Option<f64>)> = BTreeMap::new();
         for row in view
@@ -166,8 +166,8 @@ impl Search<'_, '_> {
                 let (low, high) = squares.map_or((0.0, 100.0), interval);
                 let heat = self.heat(pc, None);
                 let function = view.symbols.function_of(pc);
-                Some(Found {
-                    kind: Kind::PredictableBranch,
+                Some(Opportunity {
+                    kind: HintKind::PredictableBranch,
                     pc,
                     shown: None,
                     site: None,

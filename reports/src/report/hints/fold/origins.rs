@@ -12,7 +12,7 @@ use iced_x86::{
 };
 
 use super::super::machine::{bits_of, is_clobbered};
-use super::{Code, Known, Step};
+use super::{Code, KnownPlace, Simulator};
 
 impl Code {
     /// The address of the branch on what the instruction at an address compares with memory.
@@ -28,7 +28,7 @@ impl Code {
     /// The places that write what the instruction at an address reads from a register: a few at
     /// most. `None` where one of them is not known, or computes the register from itself, as a
     /// counter does.
-    pub(super) fn origins(&self, address: u64, register: Register) -> Option<Vec<Known>> {
+    pub(super) fn origins(&self, address: u64, register: Register) -> Option<Vec<KnownPlace>> {
         /// More places have no value in common that a source would name.
         const MOST_ORIGINS: usize = 16;
         let start = *self.index.get(&address)?;
@@ -38,7 +38,7 @@ impl Code {
         let mut factory = InstructionInfoFactory::new();
         while let Some(at) = work.pop() {
             if at == 0 {
-                origins.push(Known::AtEntry(register, bits_of(register)));
+                origins.push(KnownPlace::AtEntry(register, bits_of(register)));
             }
             for &before in self.predecessors.get(at)? {
                 if !seen.insert(before) {
@@ -47,7 +47,7 @@ impl Code {
                 let one = self.get(before)?;
                 match Written::by(&mut factory, one, register) {
                     Written::Not => work.push(before),
-                    Written::Anew => origins.push(Known::Low(one.ip(), register)),
+                    Written::Anew => origins.push(KnownPlace::Low(one.ip(), register)),
                     Written::FromItself | Written::Lost => return None,
                 }
             }
@@ -99,7 +99,7 @@ impl Written {
                 used.access(),
                 OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess
             );
-            writes |= Step::is_write(used.access());
+            writes |= Simulator::is_write(used.access());
         }
         match (writes, reads) {
             (false, _) => Written::Not,

@@ -6,7 +6,7 @@ fn code(bytes: &[u8]) -> Code {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(instruction) = decode(&bytes[at..], 0x1000 + at as u64) {
-        lines.push(Line {
+        lines.push(FunctionInstruction {
             address: instruction.ip(),
             instruction: Some(instruction),
             pc: None,
@@ -16,12 +16,12 @@ fn code(bytes: &[u8]) -> Code {
     Code::new(&lines, &BTreeSet::new()).expect("it is short")
 }
 
-fn constant(bytes: &[u8], known: Known, value: u64) -> Vec<u64> {
+fn constant(bytes: &[u8], known: KnownPlace, value: u64) -> Vec<u64> {
     let folded = code(bytes).folded(&[known], value).expect("it is told");
     folded.constant.into_iter().collect()
 }
 
-const EDI: Known = Known::AtEntry(Register::RDI, 32);
+const EDI: KnownPlace = KnownPlace::AtEntry(Register::RDI, 32);
 
 /// A comparison with a known argument and the branch on it are removed, and so is what is
 /// computed from it alone; what also needs another value stays.
@@ -42,12 +42,12 @@ fn divisions() {
     // mov eax,edi; xor edx,edx; div esi; mov eax,edx; ret
     let bytes = [0x89, 0xf8, 0x31, 0xd2, 0xf7, 0xf6, 0x89, 0xd0, 0xc3];
     let code = code(&bytes);
-    let folded = code.folded(&[Known::AtEntry(Register::RSI, 32)], 7);
+    let folded = code.folded(&[KnownPlace::AtEntry(Register::RSI, 32)], 7);
     let folded = folded.expect("it is told");
     assert_eq!(folded.divisions, BTreeSet::from([0x1004]));
     assert!(folded.constant.is_empty() && code.takes_rest(0x1004));
     assert!(code.divides_by(Register::RSI) && !code.divides_by(Register::RDI));
-    let by_zero = code.folded(&[Known::AtEntry(Register::RSI, 32)], 0);
+    let by_zero = code.folded(&[KnownPlace::AtEntry(Register::RSI, 32)], 0);
     assert_eq!(by_zero, Some(Folded::default()));
 }
 
@@ -70,13 +70,16 @@ fn loads_and_calls() {
         0x8b, 0x1f, 0x8b, 0x0f, 0xe8, 0, 0, 0, 0, 0x85, 0xdb, 0x74, 0, 0x85, 0xc9, 0xc3,
     ];
     assert_eq!(
-        constant(&bytes, Known::After(0x1000, Register::EBX), 1),
+        constant(&bytes, KnownPlace::After(0x1000, Register::EBX), 1),
         [0x1009, 0x100b]
     );
-    assert!(constant(&bytes, Known::After(0x1002, Register::ECX), 1).is_empty());
+    assert!(constant(&bytes, KnownPlace::After(0x1002, Register::ECX), 1).is_empty());
     // cmp dword ptr [rdi],1; jne +0; ret
     let compared = [0x83, 0x3f, 1, 0x75, 0, 0xc3];
-    assert_eq!(constant(&compared, Known::InMemory(0x1000), 1), [0x1003]);
+    assert_eq!(
+        constant(&compared, KnownPlace::InMemory(0x1000), 1),
+        [0x1003]
+    );
 }
 
 /// A register that a loop only reads is known in all of the loop, and behind it: whoever wrote it
@@ -89,18 +92,18 @@ fn what_a_loop_reads() {
         0xf5, 0xc3,
     ];
     let code = code(&bytes);
-    let places = code.places(Known::Read(0x100a, Register::EBX));
+    let places = code.places(KnownPlace::Read(0x100a, Register::EBX));
     let places = places.expect("one instruction writes it");
-    assert_eq!(places, [Known::Low(0x1000, Register::EBX)]);
+    assert_eq!(places, [KnownPlace::Low(0x1000, Register::EBX)]);
     let folded = code.folded(&places, 2).expect("it is told");
     assert_eq!(folded.divisions, BTreeSet::from([0x100a]));
     assert!(folded.constant.is_empty());
-    assert_eq!(code.places(Known::Read(0x1007, Register::ECX)), None);
+    assert_eq!(code.places(KnownPlace::Read(0x1007, Register::ECX)), None);
     // Of esi, the caller and the loop itself.
-    assert_eq!(code.places(Known::Read(0x100c, Register::ESI)), None);
+    assert_eq!(code.places(KnownPlace::Read(0x100c, Register::ESI)), None);
     assert_eq!(
-        code.places(Known::Read(0x1000, Register::RDI)),
-        Some(vec![Known::AtEntry(Register::RDI, 64)])
+        code.places(KnownPlace::Read(0x1000, Register::RDI)),
+        Some(vec![KnownPlace::AtEntry(Register::RDI, 64)])
     );
 }
 
@@ -112,12 +115,12 @@ fn one_of_two_definitions() {
         0xbb, 1, 0, 0, 0, 0x85, 0xff, 0x74, 2, 0x8b, 0x1f, 0xf7, 0xf3, 0xc3,
     ];
     let code = code(&bytes);
-    let places = code.places(Known::Read(0x100b, Register::EBX));
+    let places = code.places(KnownPlace::Read(0x100b, Register::EBX));
     let mut places = places.expect("two instructions write it");
     places.sort();
     assert_eq!(
         places,
-        [0x1000, 0x1009].map(|at| Known::Low(at, Register::EBX))
+        [0x1000, 0x1009].map(|at| KnownPlace::Low(at, Register::EBX))
     );
     let folded = code.folded(&places, 7).expect("it is told");
     assert_eq!(folded.divisions, BTreeSet::from([0x100b]));

@@ -3,30 +3,30 @@
 //! Only lines are taken that are one whole statement, and whose second writing means the same. Of
 //! all others there is a pattern to fill in.
 
-use super::{Kind, Language, Told};
+use super::{HintKind, Language, Told};
 
 /// Both cases of the statement that the told line is; `None` where that is no such statement, or
 /// does not name what has the value.
-pub(super) fn case(kind: Kind, language: Language, told: &Told<'_>) -> Option<Vec<String>> {
+pub(super) fn case(kind: HintKind, language: Language, told: &Told<'_>) -> Option<Vec<String>> {
     let line = told.source?.trim();
     let words = words(line);
     if !is_statement(line, &words) {
         return None;
     }
     let (condition, known) = match kind {
-        Kind::SemiInvariantLoad | Kind::Divisor | Kind::Modulus => {
+        HintKind::SemiInvariantLoad | HintKind::Divisor | HintKind::Modulus => {
             let variable = told.variable?;
             let known = with_number(line, &words, variable, told.value)?;
             (format!("{variable} == {}", told.value), known)
         }
-        Kind::CopySize if language == Language::C => {
+        HintKind::CopySize if language == Language::C => {
             let (from, to) = last_argument(line, told.function)?;
             let size = line.get(from..to)?;
             let mut known = line.to_owned();
             known.replace_range(from..to, told.value);
             (format!("{size} == {}", told.value), known)
         }
-        Kind::IndirectTarget if language == Language::C && is_word(told.value) => {
+        HintKind::IndirectTarget if language == Language::C && is_word(told.value) => {
             let (from, to) = only_callee(line, &words)?;
             let callee = line.get(from..to).filter(|callee| *callee != told.value)?;
             let mut known = line.to_owned();
@@ -53,10 +53,10 @@ pub(super) fn case(kind: Kind, language: Language, told: &Told<'_>) -> Option<Ve
 }
 
 /// The variable that a line divides by, or takes a rest by, if there is one such place only.
-pub(in super::super) fn divided_by(line: &str, kind: Kind) -> Option<&str> {
+pub(in super::super) fn divided_by(line: &str, kind: HintKind) -> Option<&str> {
     let sign = match kind {
-        Kind::Divisor => '/',
-        Kind::Modulus => '%',
+        HintKind::Divisor => '/',
+        HintKind::Modulus => '%',
         _ => return None,
     };
     let (_, behind) = line.split_once(sign)?;
@@ -233,7 +233,11 @@ mod tests {
     #[test]
     fn statements() {
         let line = "c = skip + (width * x) / group;";
-        let lines = case(Kind::Divisor, Language::C, &told("f", Some("group"), line));
+        let lines = case(
+            HintKind::Divisor,
+            Language::C,
+            &told("f", Some("group"), line),
+        );
         let lines = lines.expect("it is a statement");
         assert_eq!(
             lines,
@@ -245,7 +249,7 @@ mod tests {
             ]
         );
         let rust = case(
-            Kind::Modulus,
+            HintKind::Modulus,
             Language::Rust,
             &told("f", Some("n"), "sum += x % n;"),
         );
@@ -272,11 +276,11 @@ mod tests {
             "x = y / n",
             "x = y /* by n */ / n;",
         ] {
-            let lines = case(Kind::Divisor, Language::C, &told("f", Some("n"), line));
+            let lines = case(HintKind::Divisor, Language::C, &told("f", Some("n"), line));
             assert_eq!(lines, None, "{line}");
         }
         let lines = case(
-            Kind::Divisor,
+            HintKind::Divisor,
             Language::C,
             &told("f", Some("n"), "return x / n;"),
         );
@@ -287,7 +291,7 @@ mod tests {
     #[test]
     fn copies() {
         let line = "memcpy(to + at(i, 2), from, len);";
-        let lines = case(Kind::CopySize, Language::C, &told("memcpy", None, line));
+        let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
         let lines = lines.expect("it is a call");
         assert_eq!(lines[0], "if (__builtin_expect(len == 2, 1))");
         assert_eq!(lines[1], "    memcpy(to + at(i, 2), from, 2);");
@@ -297,7 +301,7 @@ mod tests {
             "memcpy(to, from,",
             "copy(to, from, len);",
         ] {
-            let lines = case(Kind::CopySize, Language::C, &told("memcpy", None, line));
+            let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
             assert_eq!(lines, None, "{line}");
         }
     }
@@ -310,7 +314,7 @@ mod tests {
                 value: "of_stat",
                 ..told("f", None, line)
             };
-            case(Kind::IndirectTarget, Language::C, &told).map(|lines| lines[..2].to_vec())
+            case(HintKind::IndirectTarget, Language::C, &told).map(|lines| lines[..2].to_vec())
         };
         assert_eq!(
             of("cost = model(k, sub[k], with) + costs[j];").expect("it calls once"),
@@ -333,7 +337,7 @@ mod tests {
     /// The divisor is the word behind the sign, if it is no more than a word, and the only one.
     #[test]
     fn divisors() {
-        let divisor = |line| divided_by(line, Kind::Divisor);
+        let divisor = |line| divided_by(line, HintKind::Divisor);
         assert_eq!(divisor("c = (n * x) / group;"), Some("group"));
         assert_eq!(divisor("c = x/group - 1;"), Some("group"));
         for line in [
@@ -347,6 +351,9 @@ mod tests {
         ] {
             assert_eq!(divisor(line), None, "{line}");
         }
-        assert_eq!(divided_by("at = h % size;", Kind::Modulus), Some("size"));
+        assert_eq!(
+            divided_by("at = h % size;", HintKind::Modulus),
+            Some("size")
+        );
     }
 }

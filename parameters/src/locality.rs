@@ -2,7 +2,7 @@
 
 /// Where a load is, as seen from the last one of the same instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum Locality {
     /// In the same line of memory.
     Line = 0,
     /// In another line of the same page.
@@ -11,13 +11,13 @@ pub enum Step {
     Elsewhere = 2,
 }
 
-impl Step {
+impl Locality {
     /// Bytes of a line of memory.
     pub const LINE: u64 = 64;
     /// Bytes of a page.
     pub const PAGE: u64 = 4096;
 
-    /// The step from one address to another.
+    /// Where `next` is, as seen from `last`.
     pub const fn between(last: u64, next: u64) -> Self {
         if last / Self::LINE == next / Self::LINE {
             Self::Line
@@ -31,19 +31,19 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use super::Step;
+    use super::Locality;
 
-    /// A step is told by lines and pages, whichever way it goes.
+    /// Lines and pages tell, whichever way the loads go.
     #[test]
-    fn steps() {
-        for (last, next, step) in [
-            (0x1000, 0x103f, Step::Line),
-            (0x103f, 0x1040, Step::Page),
-            (0x1040, 0x103f, Step::Page),
-            (0x1fff, 0x2000, Step::Elsewhere),
-            (0, u64::MAX, Step::Elsewhere),
+    fn localities() {
+        for (last, next, locality) in [
+            (0x1000, 0x103f, Locality::Line),
+            (0x103f, 0x1040, Locality::Page),
+            (0x1040, 0x103f, Locality::Page),
+            (0x1fff, 0x2000, Locality::Elsewhere),
+            (0, u64::MAX, Locality::Elsewhere),
         ] {
-            assert_eq!(Step::between(last, next), step);
+            assert_eq!(Locality::between(last, next), locality);
         }
     }
 }
