@@ -94,7 +94,8 @@ pub use ring::{Running, Sampler, Setup};
 pub use stats::Stats;
 pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
 pub use sys::{
-    Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, peer_groups, vma_from,
+    Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, ordinary_priority,
+    peer_groups, vma_from,
 };
 pub use types::{
     Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,

@@ -137,6 +137,21 @@ pub fn hasten() -> io::Result<()> {
 /// The nice value of a collector.
 const SOON: libc::c_int = -10;
 
+/// Gives the calling thread no more of the processor than a program of any user has.
+///
+/// # Errors
+/// What the system says.
+pub fn ordinary_priority() -> io::Result<()> {
+    // SAFETY: as for `raise_priority`.
+    let now = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // Whoever started it may have given it less.
+    if now >= 0 {
+        return Ok(());
+    }
+    // SAFETY: as for `raise_priority`.
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) })
+}
+
 /// Lets the calling thread, which has work for others, wait for those that have not: it gets the
 /// processor after them. Only the privileged can take that back.
 ///

@@ -39,8 +39,9 @@ pub(super) struct Worker {
 impl Worker {
     /// Works until the queue is closed.
     pub(super) fn run(self) {
-        // Whoever asks shall not have what the service itself is given.
-        if let Err(error) = sampler::lower_priority() {
+        // Whoever asks shall not have what the service itself is given, and no less than a program
+        // that reads for itself: a view that has to wait for all others is not made in time.
+        if let Err(error) = sampler::ordinary_priority() {
             tracing::debug!(%error, "views are made with the service's own priority");
         }
         while let Some(batch) = self.queue.pop() {
