@@ -207,7 +207,10 @@ impl Entries {
             }
         }
         let is_ready = |(came, _): &(Instant, SeenTarget)| is_last || came.elapsed() > PATIENCE;
-        let (_, mut seen) = self.waiting.pop_front_if(|of| is_ready(of))?;
+        if !self.waiting.front().is_some_and(is_ready) {
+            return None;
+        }
+        let (_, mut seen) = self.waiting.pop_front()?;
         if let (Ok((burst, _)), Some(vectors)) = (&seen.burst, &mut seen.vectors) {
             *vectors = brought(&mut self.stops, seen.target.entry.tid, burst);
         }
