@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use iced_x86::Register;
 use sampler::{Breakpoints, Miss, Pair, Pid, RawSample, Registers, Stop, Tid};
 
 use self::block::{BlockInstruction, Exit};
@@ -209,21 +208,6 @@ fn is_of(entry: &RawSample, pair: &Pair) -> bool {
         && pair.times.contains(&entry.time)
 }
 
-/// What a general register, or a part of one, holds.
-pub(crate) fn held(register: Register, gpr: &[u64; 16]) -> u64 {
-    let full = gpr[register.full_register().number() & 15];
-    let value = match register {
-        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8,
-        _ => full,
-    };
-    match register.size() {
-        1 => value & 0xff,
-        2 => value & 0xffff,
-        4 => value & 0xffff_ffff,
-        _ => value,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use sampler::{Mode, UserRegisters};
@@ -265,23 +249,5 @@ mod tests {
         assert!(!is_of(&entry(2, 4_000, 4), &pair));
         assert!(!is_of(&entry(2, 1_000, 3), &pair));
         assert!(!is_of(&entry(2, 9_000, 3), &pair));
-    }
-
-    /// A part of a register is what it holds there.
-    #[test]
-    fn parts() {
-        let mut gpr = [0; 16];
-        gpr[0] = 0x1122_3344_5566_7788;
-        gpr[9] = u64::MAX;
-        for (register, value) in [
-            (Register::RAX, 0x1122_3344_5566_7788),
-            (Register::EAX, 0x5566_7788),
-            (Register::AX, 0x7788),
-            (Register::AL, 0x88),
-            (Register::AH, 0x77),
-            (Register::R9D, 0xffff_ffff),
-        ] {
-            assert_eq!(held(register, &gpr), value, "{register:?}");
-        }
     }
 }

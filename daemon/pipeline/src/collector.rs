@@ -180,6 +180,8 @@ pub struct Totals {
     pub raced: u64,
     /// Results of instructions that were compared.
     pub compared_results: u64,
+    /// Pairs whose vector registers were brought at both ends.
+    pub with_vectors: u64,
 }
 
 /// Decoded instructions kept, about 200 bytes each.

@@ -29,5 +29,6 @@ mod handler_updates;
 mod lot;
 pub mod merge;
 pub mod raw;
+mod results;
 mod stage;
 pub mod steps;

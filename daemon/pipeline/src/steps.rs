@@ -12,7 +12,6 @@
 mod error;
 pub mod helper;
 mod plan;
-pub(crate) mod results;
 mod wire;
 
 use std::collections::HashMap;

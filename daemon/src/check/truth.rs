@@ -23,6 +23,8 @@ struct Truth {
     no_breakpoints: Option<String>,
     /// Pairs of breakpoints, or stepped instructions, that were seen.
     pairs: u64,
+    /// Pairs that had vector registers, or those of x87, at both ends.
+    with_vectors: u64,
     /// Blocks between pairs, or stepped instructions, that were worked out, and results of these.
     compared: u64,
     results: u64,
@@ -63,6 +65,7 @@ pub(super) fn check_truth(seconds: f64, format: FormatArg) -> Result<u8> {
         seconds,
         no_breakpoints,
         pairs: totals.pairs,
+        with_vectors: totals.with_vectors,
         compared: totals.compared,
         results: totals.compared_results,
         agreed: totals.compared - totals.disagreed - totals.raced,
@@ -99,6 +102,11 @@ impl Truth {
         };
         for (name, count, note) in [
             (name, self.pairs, seen),
+            (
+                "vectors",
+                self.with_vectors,
+                "pairs with vector registers at both ends",
+            ),
             ("compared", self.compared, compared),
             (
                 "results",
@@ -113,6 +121,9 @@ impl Truth {
             ),
             ("disagreed", self.disagreed, ""),
         ] {
+            if name == "vectors" && count == 0 {
+                continue;
+            }
             // Writing to a string cannot fail.
             let line = format!("  {name:<12} {count:>8}  {note}");
             let _ = writeln!(text, "{}", line.trim_end());
@@ -137,6 +148,7 @@ mod tests {
             seconds: 10.0,
             no_breakpoints: no_breakpoints.map(str::to_owned),
             pairs: 40,
+            with_vectors: 0,
             compared: 30,
             results: 25,
             agreed: 29 - disagreed,

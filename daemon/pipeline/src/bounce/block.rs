@@ -12,7 +12,7 @@ use machine::place::Pc;
 use sampler::{MemoryOperand, VectorState};
 
 use super::truth::Difference;
-use crate::steps::results::{results as results_of, writes};
+use crate::results::{results as results_of, writes};
 
 /// Instructions of a block that is tried first, next, and last: of one that is to be compared, and
 /// of one whose first result is wanted, which later instructions may write over.
@@ -186,7 +186,7 @@ pub(crate) fn uses_vectors(steps: &[BlockInstruction]) -> bool {
         let options = InstructionInfoOptions::NO_MEMORY_USAGE;
         let info = factory.info_options(&step.instruction, options);
         let mut used = info.used_registers().iter().map(|used| used.register());
-        used.any(|of| of.is_vector_register() || of.is_k() || of.is_st() || of.is_mm())
+        used.any(|of| of.is_vector_register() || of.is_k()) || touches_x87(&step.instruction)
     })
 }
 

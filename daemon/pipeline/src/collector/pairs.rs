@@ -1,126 +1,33 @@
 //! Pairs of breakpoints: which blocks are chosen, and what is made of their pairs.
 
+mod behind;
+
 use addresses::ProcessAddress;
 use counters::{Counter, CounterKey, Group};
 use iced_x86::Register;
 use interpreter::{
     Access, Code, CodeMemory, Memory, Parameter, Sink, StopReason, ValueKinds, Verdict, Window,
 };
-use sampler::{Miss, Outcome, RawSample, Record, UserRegisters, VectorState, Vectors};
+use sampler::{Miss, Outcome, RawSample, Record, UserRegisters};
 
+use self::behind::{Behind, Stores, stored_of, vectors_of};
 use super::samples::subject_of;
 use super::{Collector, start};
 use crate::bounce::block::{self, BlockInstruction, LONGEST};
 use crate::bounce::truth::{self, Difference};
-use crate::bounce::{Bounce, BounceResult, Brought, Request, held};
+use crate::bounce::{Bounce, BounceResult, Brought, Request};
+use crate::results::held;
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
 use machine::code::ProcessCode;
 use machine::loadmap::ProcessId;
 use machine::window::{Captured, SampleMemory};
 
-/// What a thread has behind a block.
-struct Behind {
-    registers: sampler::Registers,
-    /// Where they were brought: all other registers.
-    others: Option<Box<VectorState>>,
-    /// What was read of what it stored.
-    stored: Vec<Stored>,
-}
-
-/// The vector registers that a record brought.
-fn vectors_of(stop: RawSample) -> Option<Box<VectorState>> {
-    match stop.capture?.vectors {
-        Vectors::Here(state) => Some(state),
-        _ => None,
-    }
-}
-
 /// A window of which nothing is told.
 pub(super) struct Silent;
 
 impl Sink for Silent {
     fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
-}
-
-/// A window of which only stores are told.
-#[derive(Default)]
-struct Stores {
-    /// Address, bytes and value.
-    all: Vec<(u64, u64, Option<u64>)>,
-    /// There were others.
-    more: bool,
-}
-
-impl Sink for Stores {
-    fn value(&mut self, _: u64, _: Parameter, _: Option<u64>) {}
-
-    fn store(&mut self, _: u64, address: Option<u64>, bytes: u32, value: Option<u64>) {
-        match address {
-            Some(address) => self.all.push((address, bytes.into(), value)),
-            None => self.more = true,
-        }
-    }
-
-    fn accesses_more(&mut self, _: u64) {
-        self.more = true;
-    }
-}
-
-impl Stores {
-    /// The first step that left something else in memory than is known.
-    fn difference(&self, after: &Behind) -> Option<Difference> {
-        if self.more {
-            return None;
-        }
-        let wrong = after.stored.iter().find(|of| {
-            let (start, end) = (of.address, of.address.wrapping_add(of.bytes));
-            let mut stores = self.all.iter().rev();
-            let last = stores.find(|(at, bytes, _)| *at < end && start < at.wrapping_add(*bytes));
-            matches!(last, Some((at, bytes, Some(known)))
-                if (*at, *bytes) == (start, of.bytes) && cut(*known, of.bytes) != of.held)
-        });
-        wrong.map(|of| Difference::Memory(of.step))
-    }
-}
-
-/// The lowest bytes of a word.
-fn cut(word: u64, bytes: u64) -> u64 {
-    match bytes {
-        8.. => word,
-        _ => word & ((1 << (8 * bytes)) - 1),
-    }
-}
-
-/// What lay in memory behind a block where one of its steps had stored.
-struct Stored {
-    step: usize,
-    address: u64,
-    bytes: u64,
-    held: u64,
-}
-
-/// What was read of it, as far as no later step stored there.
-fn stored_of(
-    steps: &[BlockInstruction],
-    before: &sampler::Registers,
-    held: &[Option<u64>],
-) -> Vec<Stored> {
-    let mut all: Vec<Stored> = Vec::new();
-    for ((step, operand), held) in block::stored(steps).into_iter().zip(held) {
-        let (address, bytes) = (operand.address(&before.gpr).0, u64::from(operand.bytes));
-        let end = address.wrapping_add(bytes);
-        all.retain(|of| of.address >= end || of.address.wrapping_add(of.bytes) <= address);
-        if let Some(held) = held {
-            all.push(Stored {
-                step,
-                address,
-                bytes,
-                held: cut(*held, bytes),
-            });
-        }
-    }
-    all
 }
 
 /// Memory, and whether a block loads any of it.
@@ -289,7 +196,10 @@ impl Collector {
         let steps = request.steps.get(..steps).unwrap_or_default();
         if block::uses_vectors(steps) {
             let counter = match (&at_entry, &at_exit) {
-                (Some(_), Some(_)) => Counter::PairsWithVectors,
+                (Some(_), Some(_)) => {
+                    self.totals.with_vectors += 1;
+                    Counter::PairsWithVectors
+                }
                 _ => Counter::PairsWithoutVectors,
             };
             self.tables.count(counter, 1);

@@ -9,7 +9,7 @@ use sampler::{RawSample, ThreadState, Visit};
 use super::pairs::Silent;
 use super::{Collector, start};
 use crate::bounce::truth::{self, Difference};
-use crate::steps::results::results;
+use crate::results::results;
 use crate::steps::{Request, Steps, StepsResult};
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::access::MappedBy;

@@ -4,8 +4,6 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register
 use interpreter::Parameter;
 use sampler::{Registers, VectorState};
 
-use crate::bounce::held;
-
 /// The registers that an instruction wrote, with what they hold behind it: general ones in the
 /// width written, others by words, of which registers of x87 have two. What it left on the stack of
 /// x87 has the name that it has there.
@@ -62,6 +60,21 @@ pub(crate) fn results(
         results.push((Parameter::PairWord(name, 1), end.into()));
     }
     results
+}
+
+/// What a general register, or a part of one, holds.
+pub(crate) fn held(register: Register, gpr: &[u64; 16]) -> u64 {
+    let full = gpr[register.full_register().number() & 15];
+    let value = match register {
+        Register::AH | Register::BH | Register::CH | Register::DH => full >> 8,
+        _ => full,
+    };
+    match register.size() {
+        1 => value & 0xff,
+        2 => value & 0xffff,
+        4 => value & 0xffff_ffff,
+        _ => value,
+    }
 }
 
 /// Whether an operand with this access is written, perhaps.
@@ -173,5 +186,23 @@ mod tests {
         assert_eq!(of(&[0xdd, 0x18]), []);
         assert_eq!(of(&[0xdd, 0xd8]), []);
         assert_eq!(of(&[0xde, 0xd9]), []);
+    }
+
+    /// A part of a register is what it holds there.
+    #[test]
+    fn parts() {
+        let mut gpr = [0; 16];
+        gpr[0] = 0x1122_3344_5566_7788;
+        gpr[9] = u64::MAX;
+        for (register, value) in [
+            (Register::RAX, 0x1122_3344_5566_7788),
+            (Register::EAX, 0x5566_7788),
+            (Register::AX, 0x7788),
+            (Register::AL, 0x88),
+            (Register::AH, 0x77),
+            (Register::R9D, 0xffff_ffff),
+        ] {
+            assert_eq!(held(register, &gpr), value, "{register:?}");
+        }
     }
 }
