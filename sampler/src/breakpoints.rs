@@ -110,8 +110,8 @@ pub struct Pair {
     pub before: RawSample,
     /// At the exit.
     pub after: Registers,
-    /// When the breakpoints were set, and when the thread came to the exit, as times of samples: the
-    /// entry was hit once between them.
+    /// When the breakpoints were set, and when the thread came to the exit, as times of samples:
+    /// the entry was hit once between them.
     pub times: Range<u64>,
     /// By what the records that bring vector registers of both ends name it.
     pub attempt: u32,

@@ -232,8 +232,8 @@ mod tests {
         }
     }
 
-    /// An entry is of the pair with the same thread, registers and time, and of no other: an earlier
-    /// attempt at the same block may have met the same registers.
+    /// An entry is of the pair with the same thread, registers and time, and of no other: an
+    /// earlier attempt at the same block may have met the same registers.
     #[test]
     fn entries_of_pairs() {
         let pair = Pair {

@@ -31,7 +31,8 @@ const MOST_TARGETS: usize = 128;
 const SEEN: usize = 64;
 /// What was brought from entries, and waits for its burst.
 const STOPS: usize = 4096;
-/// How long after the last hit of a burst what is brought of it comes at the latest, in nanoseconds.
+/// How long after the last hit of a burst what is brought of it comes at the latest, in
+/// nanoseconds.
 const HIT: u64 = 1_000_000;
 /// How long a burst waits for what the handler brings: its buffer is drained sooner.
 const PATIENCE: Duration = Duration::from_secs(1);

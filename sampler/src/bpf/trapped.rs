@@ -1,4 +1,5 @@
-//! Threads that have breakpoints: the programs that count their signals, and run where a block ends.
+//! Threads that have breakpoints: the programs that count their signals, and run where a block
+//! ends.
 
 use std::os::fd::OwnedFd;
 
@@ -74,8 +75,8 @@ impl Trapped {
         self.threads.update(&key, &thread.to_bytes(), MapFlags::ANY)
     }
 
-    /// How many signals came since the entry, and what the operands held at the exit, if it could be
-    /// read. `None` if that cannot be told.
+    /// How many signals came since the entry, and what the operands held at the exit, if it could
+    /// be read. `None` if that cannot be told.
     pub(crate) fn found(&self, tid: Tid) -> Option<(u64, Vec<Option<u64>>)> {
         let thread = self.threads.lookup(&tid.0.to_ne_bytes(), MapFlags::ANY);
         let bytes: [u8; size_of::<abi::Trapped>()] = thread.ok()??.try_into().ok()?;

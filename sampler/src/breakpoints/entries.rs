@@ -123,7 +123,8 @@ impl Burst {
 }
 
 /// Stops the thread at each entry of a function, for so long or until there were
-/// [`Burst::MOST`]. It may last a little longer than it was to. With `vectors` each hit takes longer.
+/// [`Burst::MOST`]. It may last a little longer than it was to. With `vectors` each hit takes
+/// longer.
 ///
 /// # Errors
 /// Why it is not known what the thread called.

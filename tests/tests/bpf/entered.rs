@@ -40,8 +40,8 @@ pub(crate) const SHARES: Test = test(
     &[as_root, gcc, cpu_clock, breakpoints],
 );
 /// Shares of arguments, floating-point ones among them, and of call sites are those of executions:
-/// where calls are far apart or close together, where a value lasts, and where values take turns. `args` and `cg` show them
-/// beside the shares of time, which are far off.
+/// where calls are far apart or close together, where a value lasts, and where values take turns.
+/// `args` and `cg` show them beside the shares of time, which are far off.
 fn shares(bench: &Bench) -> Result<()> {
     let program = bench.compile("entered.c", "entered", &["-g"])?;
     let mut wrong = Vec::new();

@@ -218,8 +218,8 @@ impl Collector {
         self.tell_calls(&target, &burst, &kept, vectors.as_deref());
     }
 
-    /// Tells the calls of a burst that count: their vector registers, if the burst is to tell these,
-    /// and the others otherwise.
+    /// Tells the calls of a burst that count: their vector registers, if the burst is to tell
+    /// these, and the others otherwise.
     fn tell_calls(
         &mut self,
         target: &Target,

@@ -214,25 +214,20 @@ impl Collector {
             others: at_exit.and_then(vectors_of),
             stored,
         };
-        let Some((owner, is_alone)) = self.check_pair(&request, steps, &before, &after) else {
-            return;
-        };
-        if !is_alone {
-            // Others may have written there since.
-            after.stored.clear();
+        if let Some(owner) = self.check_pair(&request, steps, &before, &mut after) {
+            self.tell_results(owner, steps, &before, &after);
         }
-        self.tell_results(owner, steps, &before, &after);
     }
 
     /// Compares what is worked out of a block with what the processor made of it. Whose it is, if
-    /// it still can be told and may be kept; and whether nobody else can have written its memory.
+    /// it still can be told and may be kept. Of what it stored remains what may be told.
     fn check_pair(
         &mut self,
         request: &Request,
         steps: &[BlockInstruction],
         before: &RawSample,
-        after: &Behind,
-    ) -> Option<(Owner, bool)> {
+        after: &mut Behind,
+    ) -> Option<Owner> {
         let capture = before.capture.as_ref();
         let outcome = capture.map(|capture| capture.outcome);
         let first = *steps.first()?;
@@ -262,6 +257,9 @@ impl Collector {
         space.allow_secrets = self.settings.allow_secrets;
         space.allow_memory = (!keeps_memory || self.settings.allow_secrets)
             && outcome != Some(Outcome::MemoryDenied);
+        if !space.allow_memory {
+            after.stored.clear();
+        }
         space.pc = before.ip;
         space.stack = (!before.stack.is_empty()).then_some(registers.sp());
         space.stack_pointer = registers.sp();
@@ -302,9 +300,14 @@ impl Collector {
         let end = window.run_on(&mut self.state, &mut code, &mut memory, &mut stores);
         let uses_memory = memory.loads || !after.stored.is_empty();
         let may_be_raced = uses_memory && !is_alone;
+        let in_memory = stores.difference(after);
+        if !is_alone {
+            // Others may have written there since.
+            after.stored.clear();
+        }
         if end.instructions < steps.len() as u32 {
             self.tables.count(Counter::PairsNotWorkedOut, 1);
-            return Some((owner, is_alone));
+            return Some(owner);
         }
         self.totals.compared += 1;
         self.tables.count(Counter::PairsCompared, 1);
@@ -325,7 +328,7 @@ impl Collector {
             .count(Counter::ResultsUnknown, all - known_results);
         let difference = truth::difference(known, &after.registers)
             .or_else(|| truth::difference_of_vectors(known, after.others.as_deref()?))
-            .or_else(|| stores.difference(after));
+            .or(in_memory);
         match difference {
             None => self.tables.count(Counter::PairsAgreed, 1),
             Some(_) if may_be_raced => {
@@ -334,7 +337,7 @@ impl Collector {
             }
             Some(difference) => self.disagrees(first, steps, difference),
         }
-        Some((owner, is_alone))
+        Some(owner)
     }
 
     /// Counts a disagreement by the block's instructions: the first that may have made it stands
