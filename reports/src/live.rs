@@ -27,7 +27,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::{DefaultTerminal, Terminal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::feed::{Feed, News};
+use self::feed::{Feed, FeedUpdate};
 use self::screen::{Action, Screen};
 use crate::args::Common;
 use crate::failure::Failure;
@@ -103,10 +103,10 @@ fn interact(common: &Common, interval: Option<Duration>) -> Result<(), Failure> 
     let feed = Feed::start(common, interval, screen.asked());
     // What cannot be read is told before the screen changes.
     match feed.wait()? {
-        News::Failed(_, failure) if !(interval.is_some() && is_nothing(&failure)) => {
+        FeedUpdate::Failed(_, failure) if !(interval.is_some() && is_nothing(&failure)) => {
             return Err(failure);
         }
-        news => screen.take(news),
+        update => screen.take(update),
     }
     let taken = Taken::new()?;
     std::thread::spawn(end_with_terminal);
@@ -203,8 +203,8 @@ fn run(terminal: &mut DefaultTerminal, screen: &mut Screen, feed: &Feed) -> Resu
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
-        while let Some(news) = feed.news()? {
-            screen.take(news);
+        while let Some(update) = feed.update()? {
+            screen.take(update);
         }
     }
     Ok(())

@@ -12,9 +12,9 @@
 /* A sample of a process that is not known is worth as much to wake up for as so many others:
  * something is to be learned from it, and programs that run for a second have values only if that
  * is soon. */
-#define WORTH_OF_NEWS 8
+#define URGENT_WORTH 8
 
-static inline int is_news(const struct work *work)
+static inline int is_urgent(const struct work *work)
 {
 	u8 outcome = work->record.outcome;
 
@@ -37,7 +37,7 @@ static inline int deliver(struct work *work)
 		words += REGISTER_WORDS;
 	work->record.tail_words = words;
 	size = sizeof(struct record) + 8 * words;
-	work->since_wake_up += is_news(work) ? WORTH_OF_NEWS : 1;
+	work->since_wake_up += is_urgent(work) ? URGENT_WORTH : 1;
 	/* Each record has a head of 8 bytes. */
 	work->bytes_since_wake_up += size + 8;
 	if (work->since_wake_up >= settings.wake_up_samples ||

@@ -327,7 +327,7 @@ pub(crate) fn exits<T: Text>(text: &mut T, pc: u64) -> Vec<Exit> {
 }
 
 /// How many calls more than these are followed over. A way without a call is one of the function
-/// itself. Others may not be: then the frame pointer is no worse a witness.
+/// itself. Others may not be: then the frame pointer is no worse evidence.
 fn more_calls<T: Text>(calls: u32, found: &mut Vec<Exit>) -> u32 {
     if calls == 0 || T::MORE_CALLS == 0 {
         return 0;

@@ -61,7 +61,7 @@ pub(crate) struct BounceResult {
 
 /// What the handler brought from both ends of a pair.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct CapturedEnds {
     /// From the entry.
     pub(crate) entry: Option<RawSample>,
     /// With vector registers: from the entry, and from the exit.
@@ -131,12 +131,12 @@ impl Bounce {
     }
 
     /// Takes what the handler brought from an end of a block, with vector registers.
-    pub(crate) fn brought(&mut self, stop: Stop, from: RawSample) {
+    pub(crate) fn captured_vectors(&mut self, stop: Stop, from: RawSample) {
         keep(&mut self.with_vectors, (stop, from));
     }
 
-    /// The next answer, with what the handler brought, if that has come or is waited for no more.
-    pub(crate) fn next(&mut self, is_last: bool) -> Option<(BounceResult, Brought)> {
+    /// The next answer, with what the handler captured, if that has come or is waited for no more.
+    pub(crate) fn next(&mut self, is_last: bool) -> Option<(BounceResult, CapturedEnds)> {
         while let Ok(answer) = self.answers.try_recv() {
             self.waiting.push_back(answer);
         }
@@ -148,7 +148,7 @@ impl Bounce {
         });
         let answer = self.waiting.remove(found?)?;
         let Some((pair, _)) = &answer.pair else {
-            return Some((answer, Brought::default()));
+            return Some((answer, CapturedEnds::default()));
         };
         let place = self.entries.iter().position(|entry| is_of(entry, pair));
         let with_vectors = ends(pair).map(|end| {
@@ -163,11 +163,11 @@ impl Bounce {
             from.user.long().and_then(is_same)?;
             Some(from)
         });
-        let brought = Brought {
+        let captured = CapturedEnds {
             entry: place.and_then(|place| self.entries.remove(place)),
             with_vectors,
         };
-        Some((answer, brought))
+        Some((answer, captured))
     }
 
     /// Whether the handler has brought all that it is to bring of a pair.

@@ -213,7 +213,7 @@ impl Entries {
         }
         let (_, mut seen) = self.waiting.pop_front()?;
         if let (Ok((burst, _)), Some(vectors)) = (&seen.burst, &mut seen.vectors) {
-            *vectors = brought(&mut self.stops, seen.target.entry.tid, burst);
+            *vectors = vectors_of_calls(&mut self.stops, seen.target.entry.tid, burst);
         }
         Some(seen)
     }
@@ -221,7 +221,11 @@ impl Entries {
 
 /// What was brought of the calls of a burst: between a hit and the next one of the same thread lies
 /// what belongs to the first.
-fn brought(stops: &mut VecDeque<AtEntry>, tid: Tid, burst: &Burst) -> Vec<Option<VectorArguments>> {
+fn vectors_of_calls(
+    stops: &mut VecDeque<AtEntry>,
+    tid: Tid,
+    burst: &Burst,
+) -> Vec<Option<VectorArguments>> {
     let calls = burst.calls.iter();
     let ends = calls.clone().skip(1).map(|call| call.time);
     // Behind the last one nothing of this burst comes, but a later burst has other hits.

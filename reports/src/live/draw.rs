@@ -228,7 +228,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::feed::News;
+    use super::super::feed::FeedUpdate;
     use super::*;
     use crate::names::Names;
 
@@ -242,7 +242,7 @@ mod tests {
             image: Some("/usr/lib/liba.so".to_owned()),
         };
         let rows_read = vec![row("hot(int)", 60.0), row("cold\u{1b}[2J", 0.1)];
-        screen.take(News::Rows(screen.asked(), rows_read, Vec::new()));
+        screen.take(FeedUpdate::Rows(screen.asked(), rows_read, Vec::new()));
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
         terminal
             .draw(|frame| draw(frame, &mut screen))

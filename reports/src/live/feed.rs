@@ -80,7 +80,7 @@ pub(super) struct ScreenLine {
 
 /// What was read, and for what question.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum FeedUpdate {
     /// Rows, and what is to be said beside them.
     Rows(ScreenRequest, Vec<ScreenLine>, Vec<String>),
     /// A function's lines, and what is to be said beside them.
@@ -92,7 +92,7 @@ pub(super) enum News {
 /// The thread's other end.
 pub(super) struct Feed {
     questions: Sender<ScreenRequest>,
-    answers: Receiver<News>,
+    answers: Receiver<FeedUpdate>,
 }
 
 impl Feed {
@@ -109,19 +109,19 @@ impl Feed {
 
     /// Asks for something else.
     pub(super) fn ask(&self, asked: ScreenRequest) {
-        // Where the thread has ended, that shows when news are asked for.
+        // Where the thread has ended, that shows when an update is asked for.
         let _ = self.questions.send(asked);
     }
 
     /// The next answer, when it comes.
-    pub(super) fn wait(&self) -> Result<News, Failure> {
+    pub(super) fn wait(&self) -> Result<FeedUpdate, Failure> {
         self.answers.recv().map_err(|_| ended())
     }
 
     /// The next answer, if it is there.
-    pub(super) fn news(&self) -> Result<Option<News>, Failure> {
+    pub(super) fn update(&self) -> Result<Option<FeedUpdate>, Failure> {
         match self.answers.try_recv() {
-            Ok(news) => Ok(Some(news)),
+            Ok(update) => Ok(Some(update)),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(ended()),
         }
@@ -137,13 +137,13 @@ fn serve(
     interval: Option<Duration>,
     first: ScreenRequest,
     questions: &Receiver<ScreenRequest>,
-    answers: &Sender<News>,
+    answers: &Sender<FeedUpdate>,
 ) {
     let mut asked = first;
     loop {
         let begun = Instant::now();
-        let news = answer(common, asked.clone());
-        if answers.send(news).is_err() {
+        let update = answer(common, asked.clone());
+        if answers.send(update).is_err() {
             return;
         }
         let next = match interval {
@@ -161,7 +161,7 @@ fn serve(
     }
 }
 
-fn answer(common: &Common, asked: ScreenRequest) -> News {
+fn answer(common: &Common, asked: ScreenRequest) -> FeedUpdate {
     let mut said = Said::Held(Vec::new());
     let mut common = common.clone();
     let read = match &asked {
@@ -171,7 +171,7 @@ fn answer(common: &Common, asked: ScreenRequest) -> News {
             let words = ["top", "--by", by.word()];
             report(&words, &common, &json, &mut said).and_then(|text| {
                 let rows: Vec<ScreenLine> = serde_json::from_str(&text)?;
-                Ok(News::Rows(asked.clone(), rows, Vec::new()))
+                Ok(FeedUpdate::Rows(asked.clone(), rows, Vec::new()))
             })
         }
         ScreenRequest::Function { name, image, width } => {
@@ -185,15 +185,17 @@ fn answer(common: &Common, asked: ScreenRequest) -> News {
             let words = ["list", "--source", "--", name.as_str()];
             report(&words, &common, &text, &mut said).map(|text| {
                 let lines = text.lines().map(str::to_owned).collect();
-                News::Lines(asked.clone(), lines, Vec::new())
+                FeedUpdate::Lines(asked.clone(), lines, Vec::new())
             })
         }
     };
     match read {
-        Ok(News::Rows(asked, rows, _)) => News::Rows(asked, rows, said.into_messages()),
-        Ok(News::Lines(asked, lines, _)) => News::Lines(asked, lines, said.into_messages()),
-        Ok(failed @ News::Failed(..)) => failed,
-        Err(failure) => News::Failed(asked, failure),
+        Ok(FeedUpdate::Rows(asked, rows, _)) => FeedUpdate::Rows(asked, rows, said.into_messages()),
+        Ok(FeedUpdate::Lines(asked, lines, _)) => {
+            FeedUpdate::Lines(asked, lines, said.into_messages())
+        }
+        Ok(failed @ FeedUpdate::Failed(..)) => failed,
+        Err(failure) => FeedUpdate::Failed(asked, failure),
     }
 }
 

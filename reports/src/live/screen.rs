@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::feed::{By, News, ScreenLine, ScreenRequest};
+use super::feed::{By, FeedUpdate, ScreenLine, ScreenRequest};
 use crate::names::Names;
 
 /// What rows are sorted by.
@@ -104,9 +104,9 @@ impl Screen {
     }
 
     /// Takes what was read, if it is what is shown by now.
-    pub(super) fn take(&mut self, news: News) {
-        match news {
-            News::Rows(asked, rows, notes) if asked == self.asked() => {
+    pub(super) fn take(&mut self, update: FeedUpdate) {
+        match update {
+            FeedUpdate::Rows(asked, rows, notes) if asked == self.asked() => {
                 let key = self.rows.get(self.selected).map(|row| row.key.clone());
                 self.rows = rows;
                 self.sort_rows();
@@ -116,7 +116,7 @@ impl Screen {
                 self.notes = notes;
                 self.failure = None;
             }
-            News::Lines(asked, lines, notes) if asked == self.asked() => {
+            FeedUpdate::Lines(asked, lines, notes) if asked == self.asked() => {
                 if let Some(listing) = &mut self.listing {
                     listing.top = listing.top.min(lines.len().saturating_sub(1));
                     listing.lines = lines;
@@ -124,7 +124,7 @@ impl Screen {
                 self.notes = notes;
                 self.failure = None;
             }
-            News::Failed(asked, failure) if asked == self.asked() => {
+            FeedUpdate::Failed(asked, failure) if asked == self.asked() => {
                 self.failure = Some(failure.to_string());
             }
             _ => {}
@@ -289,7 +289,7 @@ mod tests {
     fn screen() -> Screen {
         let mut screen = Screen::new(Names::Short, true);
         let rows = vec![row("a", 30, 1), row("b", 20, 9), row("c", 10, 2)];
-        screen.take(News::Rows(screen.asked(), rows, Vec::new()));
+        screen.take(FeedUpdate::Rows(screen.asked(), rows, Vec::new()));
         screen
     }
 
@@ -313,7 +313,7 @@ mod tests {
         press(&mut screen, KeyCode::Char('c'));
         press(&mut screen, KeyCode::Down);
         let rows = vec![row("a", 30, 1), row("c", 25, 2), row("b", 20, 9)];
-        screen.take(News::Rows(screen.asked(), rows, Vec::new()));
+        screen.take(FeedUpdate::Rows(screen.asked(), rows, Vec::new()));
         assert_eq!(screen.rows[screen.selected].key, "b");
     }
 
@@ -332,7 +332,7 @@ mod tests {
             press(&mut screen, KeyCode::Enter),
             Action::Ask(asked.clone())
         );
-        screen.take(News::Rows(
+        screen.take(FeedUpdate::Rows(
             ScreenRequest::Rows {
                 by: By::Function,
                 image: None,
@@ -342,7 +342,7 @@ mod tests {
         ));
         assert_eq!(screen.rows.len(), 3);
         let lines = vec!["line".to_owned(); 9];
-        screen.take(News::Lines(asked, lines, Vec::new()));
+        screen.take(FeedUpdate::Lines(asked, lines, Vec::new()));
         press(&mut screen, KeyCode::End);
         assert_eq!(screen.listing.as_ref().map(|listing| listing.top), Some(8));
         assert!(matches!(

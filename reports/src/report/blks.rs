@@ -146,7 +146,7 @@ struct FrequentResult {
 
 impl FrequentResult {
     /// Whether it is invariant, and windows were needed to know that.
-    fn is_news(&self) -> bool {
+    fn is_found_invariant(&self) -> bool {
         self.invariant && self.samples > 0 && !self.read_only
     }
 }
@@ -394,7 +394,9 @@ fn runs(effects: &[Effect]) -> Vec<std::ops::Range<usize>> {
             .unwrap_or_default()
             .iter()
             .skip(1)
-            .any(|effect| matches!(effect, Effect::Result(outcome) if outcome.is_news()));
+            .any(
+                |effect| matches!(effect, Effect::Result(outcome) if outcome.is_found_invariant()),
+            );
         if last > index && captured {
             runs.push(run);
         }

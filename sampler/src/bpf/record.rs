@@ -85,7 +85,7 @@ enum Order {
     /// A breakpoint made it.
     Entry,
     /// It brings vector registers of a thread that stopped at a breakpoint.
-    Brought,
+    EndOfBlock,
     /// It brings those of a thread that entered a function.
     AtEntry,
 }
@@ -154,7 +154,7 @@ impl Packed {
             is_urgent: is_not_tried || is_followed && is_of_unknown,
             order: match u32::from(head.flags) & abi::RECORD_SECOND {
                 abi::RECORD_VECTORS_AWAITED => Order::First,
-                abi::RECORD_SECOND if head.period >> abi::STOP_BIT != 0 => Order::Brought,
+                abi::RECORD_SECOND if head.period >> abi::STOP_BIT != 0 => Order::EndOfBlock,
                 abi::RECORD_SECOND if head.period == ENTRY_PERIOD => Order::AtEntry,
                 abi::RECORD_SECOND => Order::Second,
                 _ if head.period == breakpoints::PERIOD => Order::Entry,
@@ -198,7 +198,7 @@ impl Packed {
 
     /// Of which end of which block it brings the vector registers, if it does. It is no sample.
     pub fn stop(&self) -> Option<Stop> {
-        (self.order == Order::Brought).then_some(Stop {
+        (self.order == Order::EndOfBlock).then_some(Stop {
             // What is cut off is the bit that all of them have.
             attempt: (self.period >> 1) as u32,
             is_exit: self.period & 1 != 0,
@@ -241,7 +241,7 @@ impl Packed {
     /// all others.
     pub fn pair(&self) -> Option<(Tid, u64)> {
         let time = match self.order {
-            Order::Whole | Order::Entry | Order::Brought | Order::AtEntry => return None,
+            Order::Whole | Order::Entry | Order::EndOfBlock | Order::AtEntry => return None,
             Order::First => self.time,
             Order::Second => self.period,
         };

@@ -122,7 +122,7 @@ impl Drop for Program {
 }
 
 /// Vector registers that were brought, by the end of the block that they are of.
-type Brought = HashMap<Stop, RawSample>;
+type Captured = HashMap<Stop, RawSample>;
 
 /// Breakpoints as the collector sets them, for as long as the run goes on; and what is brought.
 fn breakpoints(vectors: bool) -> Result<(Running, Breakpoints, Receiver<Batch>), Failed> {
@@ -143,8 +143,8 @@ fn breakpoints(vectors: bool) -> Result<(Running, Breakpoints, Receiver<Batch>),
 }
 
 /// All that is brought until the run ends.
-fn all(from: &Receiver<Batch>) -> Brought {
-    let mut brought = Brought::new();
+fn all(from: &Receiver<Batch>) -> Captured {
+    let mut brought = Captured::new();
     for record in from.iter().flat_map(|batch| batch.records) {
         if let Record::Packed(packed) = record
             && let (Some(stop), Some(sample)) = (packed.stop(), packed.unpack())

@@ -15,7 +15,7 @@ use super::samples::subject_of;
 use super::{Collector, start};
 use crate::bounce::block::{self, BlockInstruction, LONGEST};
 use crate::bounce::truth::{self, Difference};
-use crate::bounce::{Bounce, BounceResult, Brought, Request};
+use crate::bounce::{Bounce, BounceResult, CapturedEnds, Request};
 use crate::results::held;
 use consumers::events::{At, Consumer, Context, Owner};
 use machine::address_space::AddressSpace;
@@ -135,7 +135,7 @@ impl Collector {
             Record::Packed(packed) if packed.is_entry() || packed.stop().is_some() => {
                 if let (Some(bounce), Some(found)) = (&mut self.bounce, packed.unpack()) {
                     match packed.stop() {
-                        Some(stop) => bounce.brought(stop, found),
+                        Some(stop) => bounce.captured_vectors(stop, found),
                         None => bounce.came_in(found),
                     }
                 }
@@ -154,12 +154,12 @@ impl Collector {
         let (asked, busy) = if is_last { (0, 0) } else { bounce.ask() };
         self.tables.count(Counter::PairsAsked, asked);
         self.tables.count(Counter::PairsBusy, busy);
-        while let Some((answer, brought)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
-            self.answered(answer, brought);
+        while let Some((answer, captured)) = self.bounce.as_mut().and_then(|b| b.next(is_last)) {
+            self.answered(answer, captured);
         }
     }
 
-    fn answered(&mut self, answer: BounceResult, brought: Brought) {
+    fn answered(&mut self, answer: BounceResult, captured: CapturedEnds) {
         for miss in &answer.missed {
             self.tables
                 .count(CounterKey::of(Group::Pairs, miss.name()), 1);
@@ -173,10 +173,10 @@ impl Collector {
         let Some((pair, steps)) = pair else {
             return self.tables.count(Counter::PairsGivenUp, 1);
         };
-        let Brought {
+        let CapturedEnds {
             entry,
             with_vectors: [at_entry, at_exit],
-        } = brought;
+        } = captured;
         // The one who brings vector registers takes the thread's place for it. Where none were
         // brought it was another.
         if pair.was_switched && at_entry.is_none() {

@@ -126,9 +126,9 @@ pub(super) fn add(
     let mut told = BTreeSet::new();
     // Shares of executions come first: those of time hang on what makes code wait as well, and
     // are compared where there are no others.
-    let mut news: Vec<&Values> = profiles[1].values().flatten().collect();
-    news.sort_by_key(|values| !values.base.is_of_executions());
-    for values in news {
+    let mut of_second: Vec<&Values> = profiles[1].values().flatten().collect();
+    of_second.sort_by_key(|values| !values.base.is_of_executions());
+    for values in of_second {
         let Some((key, address)) = moved.place(1, after, values.pc) else {
             continue;
         };
