@@ -15,7 +15,7 @@ mod asked;
 mod bundle;
 mod callee;
 mod code;
-mod complete;
+mod command;
 mod convention;
 mod debugfiles;
 mod debuginfod;
@@ -48,7 +48,6 @@ mod symbolize;
 mod symbols;
 mod terminal;
 mod time;
-mod tools;
 mod trial;
 mod values;
 mod variables;
@@ -58,23 +57,22 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::args::{Cli, Command};
+use crate::command::{Cli, Command, Tool};
 use crate::failure::Failure;
 use crate::render::clean;
 use crate::renderers::Format;
 use crate::report::Report;
-use crate::tools::Tool;
 
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     guard::install();
-    let cli = match args::parse(std::env::args_os().collect()) {
+    let cli = match command::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(answer) => return help(&answer),
     };
-    terminal::configure(&cli.common);
+    terminal::configure(cli.common.explain);
     let may_page = !cli.common.no_pager && cli.common.format == Format::Text;
     let result = run(&cli);
     bundle::close();

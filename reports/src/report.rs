@@ -21,7 +21,7 @@ mod top;
 
 pub(crate) use copies::sizes_at;
 
-use clap::Subcommand;
+use clap::{Command, FromArgMatches as _, Subcommand};
 use serde::{Serialize, Serializer};
 
 use crate::failure::Failure;
@@ -69,6 +69,21 @@ reports! {
     Code hints::Hints,
     Two diff::Diff,
     Counters status::Status,
+}
+
+/// The reports as commands, without the options that they have in common.
+pub(crate) fn commands() -> Command {
+    Report::augment_subcommands(Command::new("vcpi").no_binary_name(true))
+}
+
+/// The report that words ask for: its name, and its own options.
+///
+/// # Errors
+/// If they ask for none.
+pub(crate) fn of_words(words: &[&str]) -> Result<Report, Failure> {
+    let matches = commands().try_get_matches_from(words);
+    let report = matches.and_then(|matches| Report::from_arg_matches(&matches));
+    report.map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// A share as JSON has it.

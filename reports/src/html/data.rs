@@ -1,23 +1,21 @@
 //! The data of a page: answers of reports, call stacks, and listings.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
-use clap::CommandFactory as _;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::code::{self, Code};
 use super::tree::Tree;
 use super::{Options, Read};
-use crate::args::{self, Cli, Command, Common};
+use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::names::{self, Names};
 use crate::page::Page;
 use crate::query::{Ask, Model};
 use crate::render::whole;
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::symbols::FunctionId;
 use crate::view::View;
 
@@ -236,7 +234,7 @@ impl ReportAnswer {
         most: usize,
         forms: Forms,
     ) -> Result<ReportAnswer, Failure> {
-        let report = report(words)?;
+        let report = report::of_words(words)?;
         view.notes.clear();
         let before = view.begin_rows(Some(most));
         let answer = answer(view, &report, common, read);
@@ -293,7 +291,7 @@ impl ReportAnswer {
 
 impl Section {
     fn empty(words: &[&str]) -> Section {
-        let command = Cli::command();
+        let command = report::commands();
         let name = words.first().copied().unwrap_or_default();
         let about = command
             .find_subcommand(name)
@@ -306,16 +304,6 @@ impl Section {
             nothing: None,
             notes: Vec::new(),
         }
-    }
-}
-
-/// The report that words on the command line ask for.
-fn report(words: &[&str]) -> Result<Report, Failure> {
-    let words = ["vcpi"].iter().chain(words).map(OsString::from).collect();
-    let refused = |error: clap::Error| Failure::Usage(error.to_string());
-    match args::parse(words).map_err(refused)?.command {
-        Command::Report(report) => Ok(report),
-        Command::Tool(_) => Err(Failure::Usage("no report".to_owned())),
     }
 }
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::{complete, document};
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{bundle, complete, export, html, live, pgo, reading};
+use crate::{bundle, export, html, live, pgo, reading};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -95,7 +96,7 @@ impl Tool {
                 least,
                 no_source,
             } => bundle::write(common, output, *least, !no_source),
-            Tool::Document { folder } => Ok(args::document(folder)?),
+            Tool::Document { folder } => Ok(document::write(folder)?),
             Tool::Complete { words } => {
                 Ok(io::stdout().write_all(complete::names(words).as_bytes())?)
             }
