@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::query::Ask;
 use crate::render::{rounded, whole};
 use crate::values::{Class, JsonValue};
-use crate::view::{Heat, Share, Trend, Values, View};
+use crate::view::{Heat, JSON_VALUES, Share, Trend, Values, View};
 
 /// Makes the commands of the reports. Each is a type with the options, whose comment is the help,
 /// and goes by what it is about.
@@ -119,9 +119,6 @@ impl JsonShare {
         }
     }
 }
-
-/// The most values of a profile in JSON. What comes after them is told by its number alone.
-pub(crate) const JSON_VALUES: usize = 64;
 
 /// The most frequent values as JSON has them.
 fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {

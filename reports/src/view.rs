@@ -15,9 +15,8 @@ use crate::code::decode_in;
 use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
+use crate::needs::Needs;
 use crate::pointers::Pointers;
-use crate::query::Needs;
-use crate::report::JSON_VALUES;
 use crate::symbols::{FunctionId, Offers, Symbols};
 use crate::variables::Returned;
 
@@ -25,6 +24,9 @@ pub(crate) use values::{Base, Share, Trend, Values};
 
 /// Seed of the coins that merges of hotlists throw: the same input gives the same report.
 const SEED: u64 = 0x7663_7069;
+
+/// The most values of a profile in JSON. What comes after them is told by its number alone.
+pub(crate) const JSON_VALUES: usize = 64;
 
 /// Interrupts at a PC.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

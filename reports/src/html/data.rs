@@ -11,9 +11,11 @@ use super::{Options, Read};
 use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
+use crate::listing;
+use crate::model::Model;
 use crate::names::{self, Names};
 use crate::page::Page;
-use crate::query::{Ask, Model};
+use crate::query::Ask;
 use crate::render::whole;
 use crate::report::{self, Report};
 use crate::symbols::FunctionId;
@@ -174,7 +176,7 @@ fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<Func
 
 /// The instructions of the hottest functions.
 fn listings(view: &mut View<'_>, options: &Options) -> Result<FirstRows<Code>, Failure> {
-    let hottest: Vec<FunctionId> = code::hottest(view);
+    let hottest: Vec<FunctionId> = listing::hottest(view);
     let before = view.ask_for(Some(hottest.iter().copied().collect()));
     view.look_at(&[]);
     let rows = code::listings(view, &hottest, options.room(), !options.no_source);

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use crate::args::Common;
 use crate::failure::Failure;
-use crate::query::{Ask, Model};
+use crate::model::Model;
+use crate::query::Ask;
 use crate::reading::{self, Said};
 use crate::renderers::text::laid_out;
 use crate::report;

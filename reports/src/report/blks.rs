@@ -20,9 +20,11 @@ use crate::code::{
 };
 use crate::elf::Elf;
 use crate::listing::{FunctionInstruction, lines};
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::Needs;
 use crate::page::Page;
-use crate::query::{Answer, Model, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, clean, count, cycles, rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Heat, View, as_float};
