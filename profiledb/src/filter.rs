@@ -22,8 +22,9 @@ pub struct Filter {
     /// Images by path, by file name, or by the first four or more digits of the build id.
     pub images: Vec<String>,
     /// Only lists of parameters whose names begin so, also those of executions; empty lets all
-    /// through. Of the rest there are the instructions ([`crate::Profile::passed_over`]). All may be read
-    /// of rows that do not lie in chunks, and of an image whose file nothing but its code tells.
+    /// through. Of the rest there are the instructions ([`crate::Profile::passed_over`]). All may
+    /// be read of rows that do not lie in chunks, and of an image whose file nothing but its code
+    /// tells.
     pub parameters: Vec<String>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).

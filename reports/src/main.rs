@@ -2,9 +2,9 @@
 //!
 //! A report is a question ([`query`]), which says what it needs to have read ([`needs`]). A run
 //! ([`reading`]) reads the inputs as one [`profiledb::Profile`] ([`source`]), names its addresses
-//! ([`symbols`]), adds up what was asked for ([`view`]), has the report answer ([`mod@report`]), and
-//! puts the answer ([`model`]) into the form asked for ([`renderers`]). A report of one function
-//! reads that function's rows alone ([`mod@asked`]).
+//! ([`symbols`]), adds up what was asked for ([`view`]), has the report answer ([`mod@report`]),
+//! and puts the answer ([`model`]) into the form asked for ([`renderers`]). A report of one
+//! function reads that function's rows alone ([`mod@asked`]).
 //!
 //! `vcpi` needs no privilege but to read its inputs and, for names and instructions, the images
 //! that were profiled. Databases and images may be hostile. `vcpi` writes a report only when it is

@@ -90,8 +90,8 @@ pub(crate) fn view(
     from_source(needs, common, &mut Said::AtOnce, &mut |_, view| take(view))
 }
 
-/// What `take` makes of a view of all rows that are needed, and of where they are from, with what is
-/// said beside it.
+/// What `take` makes of a view of all rows that are needed, and of where they are from; and what is
+/// to be said beside it.
 ///
 /// # Errors
 /// If they cannot be read, or what `take` fails with.
