@@ -15,6 +15,8 @@
 //! than 2^32 units of it and later right to one part in 2^31 of the span. A variance has eight
 //! significant bits.
 
+// Over 500 lines: the layout of the block and all that reads and writes it are one type.
+
 use std::marker::PhantomData;
 
 use crate::pairs::Pairs;

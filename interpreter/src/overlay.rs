@@ -1,5 +1,7 @@
 //! What a window has stored: a small memory laid over the memory of the interrupt.
 
+// Over 500 lines: what a window has stored is one type, and every load asks all of it.
+
 use instructions::MAX_BYTES;
 
 use crate::host::{CodeMemory, Memory};

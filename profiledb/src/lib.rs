@@ -29,6 +29,8 @@ mod directory;
 #[cfg(feature = "database")]
 mod error;
 #[cfg(feature = "database")]
+mod filter;
+#[cfg(feature = "database")]
 mod flush;
 #[cfg(feature = "database")]
 mod intern;
@@ -76,6 +78,8 @@ pub use directory::{Directory, EpochFile, Recovered, Retention, is_useless};
 #[cfg(feature = "database")]
 pub use error::{Error, ReadError};
 #[cfg(feature = "database")]
+pub use filter::{Apart, Filter};
+#[cfg(feature = "database")]
 pub use flush::{Flush, NewHotlist};
 #[cfg(feature = "database")]
 pub use list::List;
@@ -87,8 +91,8 @@ pub use moment::{Level, Moment};
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
-    Apart, BranchRow, CallRow, CyclesRow, Extent, Filter, FlushCounters, HotlistRow, Merged,
-    Outline, Pc, Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
+    BranchRow, CallRow, CyclesRow, Extent, FlushCounters, HotlistRow, Merged, Outline, Pc, Profile,
+    StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
 pub use regions::{Mapped, Region};

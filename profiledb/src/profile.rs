@@ -5,70 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hotlist::{Coins, Course, Estimates, Sum};
-use selection::Selection;
 
 use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
-use crate::{List, Places, StackEnd, bare_parameter};
-
-/// Which rows to read; everything left empty or `None` lets all through.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Epochs, by their ids in their file.
-    pub epochs: Vec<i64>,
-    /// Process ids.
-    pub pids: Vec<u32>,
-    /// Real user ids; what has none that is known is left out then.
-    pub uids: Vec<u32>,
-    /// Leaves out flushes that ended before or at this, in nanoseconds of the Unix epoch.
-    pub since: Option<i64>,
-    /// Leaves out flushes that ended after this, in nanoseconds of the Unix epoch. A flush belongs
-    /// to the moment of its end, and so to one of two ranges that adjoin.
-    pub until: Option<i64>,
-    /// Images by path, by file name, or by the first four or more digits of the build id.
-    pub images: Vec<String>,
-    /// Only lists of parameters whose names begin so, also those of executions; empty lets all
-    /// through. Of the rest there are the instructions ([`Profile::passed_over`]). All may be read
-    /// of rows that do not lie in chunks, and of an image whose file nothing but its code tells.
-    pub parameters: Vec<String>,
-    /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
-    /// there are the images, and what all of it adds up to ([`Profile::totals`]).
-    pub places: Option<Places>,
-    /// How far interrupts are told apart.
-    pub apart: Apart,
-    /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
-    /// one of them.
-    pub added_up: bool,
-    /// Call stacks of flushes stay apart. Interrupts do if [`Filter::apart`] says so.
-    pub by_flush: bool,
-}
-
-/// How far interrupts are told apart. Those that are not become one row, whose process, access tag,
-/// PC and call site are those of one of them. All may be told further apart than they need be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Apart {
-    /// As far as files do.
-    #[default]
-    Rows,
-    /// By PC and call site.
-    Calls,
-    /// By PC.
-    Instructions,
-    /// By process and image.
-    Images,
-}
-
-impl Apart {
-    /// Whether call sites are told.
-    pub(crate) fn has_callers(self) -> bool {
-        matches!(self, Apart::Rows | Apart::Calls)
-    }
-
-    /// Whether encodings are left out, but for those that tell whether a file is what was profiled.
-    pub(crate) fn is_bare(self) -> bool {
-        matches!(self, Apart::Instructions | Apart::Images)
-    }
-}
+use crate::{List, StackEnd};
 
 /// An epoch's place and extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,7 +153,7 @@ pub struct StackRow {
     /// What they stand for, in cycles.
     pub cycles: f64,
     /// When its flush began and ended, in nanoseconds of the Unix epoch: if
-    /// [`Filter::by_flush`] does not say so, that of one of several.
+    /// [`crate::Filter::by_flush`] does not say so, that of one of several.
     pub time: (i64, i64),
 }
 
@@ -288,7 +228,8 @@ pub struct Profile {
     pub pcs: Vec<Pc>,
     /// Interrupts, one row for each flush.
     pub cycles: Vec<CyclesRow>,
-    /// All interrupts in each image, by its index: also those that [`Filter::places`] leaves out.
+    /// All interrupts in each image, by its index: also those that [`crate::Filter::places`] leaves
+    /// out.
     pub totals: Vec<Total>,
     /// Value profiles, one row for each flush; see [`Profile::merged`].
     pub hotlists: Vec<HotlistRow>,
@@ -297,7 +238,7 @@ pub struct Profile {
     /// Calls, one row for each flush.
     pub calls: Vec<CallRow>,
     /// Call stacks, one row for each process, access tag and path, and for each flush if
-    /// [`Filter::by_flush`] says so.
+    /// [`crate::Filter::by_flush`] says so.
     pub stacks: Vec<StackRow>,
     /// The nodes of these paths, each behind its caller's.
     pub stack_nodes: Vec<StackNode>,
@@ -308,7 +249,7 @@ pub struct Profile {
     pub latest: Option<FlushCounters>,
     /// Lists were added up while they were read.
     pub added_up: bool,
-    /// Rows of flushes are apart, as [`Filter::by_flush`] says.
+    /// Rows of flushes are apart, as [`crate::Filter::by_flush`] says.
     pub by_flush: bool,
     /// The longest time whose rows are kept as one, if the filter begins or ends within it: begin
     /// and end in nanoseconds of the Unix epoch. All of it counts at its end.
@@ -318,7 +259,7 @@ pub struct Profile {
     /// What lay where in the memory of these processes, as far as values point there. Of the rows
     /// read any may be meant.
     pub regions: Vec<Region<usize>>,
-    /// Instructions that no row is about but those that [`Filter::parameters`] leaves out:
+    /// Instructions that no row is about but those that [`crate::Filter::parameters`] leaves out:
     /// addresses in order, by the index of their image.
     pub passed_over: Vec<Vec<u64>>,
 }
@@ -344,7 +285,7 @@ pub struct Merged<'p> {
     /// The values of all flushes.
     pub list: Sum<u64>,
     /// What they say of rising and falling values, unless they were added up while they were read
-    /// ([`Filter::added_up`]).
+    /// ([`crate::Filter::added_up`]).
     pub course: Option<Course<u64>>,
 }
 
@@ -450,73 +391,5 @@ fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Me
         even: even / (list.events() as f64).max(1.0),
         list,
         course,
-    }
-}
-
-impl From<&Selection> for Filter {
-    /// What is asked of whole rows; ranges and kinds are looked at apart.
-    fn from(wanted: &Selection) -> Self {
-        let Selection {
-            since,
-            until,
-            epochs,
-            pids,
-            uids,
-            images,
-            ranges: _,
-            kinds: _,
-        } = wanted.clone();
-        Filter {
-            epochs,
-            pids,
-            uids,
-            since,
-            until,
-            images,
-            ..Filter::default()
-        }
-    }
-}
-
-impl Filter {
-    /// Whether it chooses among flushes by their times.
-    pub fn is_timed(&self) -> bool {
-        self.since.is_some() || self.until.is_some()
-    }
-
-    /// Whether it lets a flush through that ended then.
-    pub(crate) fn takes_time(&self, ended: i64) -> bool {
-        let after = self.since.is_none_or(|since| ended > since);
-        let before = self.until.is_none_or(|until| ended <= until);
-        after && before
-    }
-
-    /// Whether it begins or ends within this time.
-    pub(crate) fn cuts(&self, started: i64, ended: i64) -> bool {
-        let within = |moment: i64| started < moment && moment < ended;
-        self.since.is_some_and(within) || self.until.is_some_and(within)
-    }
-
-    pub(crate) fn takes_epoch(&self, id: i64) -> bool {
-        self.epochs.is_empty() || self.epochs.contains(&id)
-    }
-
-    pub(crate) fn takes_pid(&self, pid: u32) -> bool {
-        self.pids.is_empty() || self.pids.contains(&pid)
-    }
-
-    pub(crate) fn takes_subject(&self, subject: &Subject) -> bool {
-        self.uids.is_empty() || subject.uid.is_some_and(|uid| self.uids.contains(&uid))
-    }
-
-    /// Whether it lets lists of a parameter through.
-    pub(crate) fn takes_parameter(&self, name: &str) -> bool {
-        let name = bare_parameter(name);
-        let mut wanted = self.parameters.iter();
-        self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
-    }
-
-    pub(crate) fn takes_image(&self, image: &Image) -> bool {
-        self.images.is_empty() || self.images.iter().any(|wanted| image.is_named(wanted))
     }
 }

@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::Error;
+use crate::filter::Filter;
 use crate::open::{self, wal_of};
-use crate::profile::{Filter, Outline, Profile, SymbolRow};
+use crate::profile::{Outline, Profile, SymbolRow};
 use crate::rollup::Moment;
 use selection::Kinds;
 

@@ -5,7 +5,7 @@ use profiledb::{Filter, Profile};
 use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
-use crate::query::Needs;
+use crate::needs::Needs;
 use crate::source::{self, Source};
 use crate::time;
 

@@ -1,16 +1,15 @@
-//! A profile with all that its reports read beside it, in one file: `vcpi bundle`.
+//! A profile with all that its reports read beside it, in one file.
 //!
 //! A bundle is a tar archive under zstd. It has the databases, the programs and libraries that
 //! matter, their debug files, source lines around the hottest code, and a list of these as JSON. A
 //! report that reads a bundle takes it apart into a folder for its own eyes, which goes when the
-//! report ends, and looks there first for each file.
+//! report ends, and looks there first for each file. `vcpi bundle` makes one (room `packing`).
 //!
 //! A bundle is hostile until shown otherwise: members go by numbers that `vcpi` gives, never by
 //! names from the archive; there are no more and no larger ones than the list may have; and a file
 //! counts only if it is of the build that was profiled, as everywhere.
 
 mod reading;
-mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -19,17 +18,14 @@ use profiledb::rows::Image;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::source::Source;
-
 pub(crate) use self::reading::{is_bundle, open};
-pub(crate) use self::writing::write;
 
 /// The version of what is in a bundle. A later one is refused.
-const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 /// The name of the list, the first member.
-const LIST: &str = "vcpi-bundle.json";
+pub(crate) const LIST: &str = "vcpi-bundle.json";
 /// Bytes of the list.
-const MAX_LIST: u64 = 16 << 20;
+pub(crate) const MAX_LIST: u64 = 16 << 20;
 /// Members beside the list.
 const MAX_MEMBERS: usize = 65_536;
 /// Bytes of all members, unpacked.
@@ -37,32 +33,38 @@ const MAX_BYTES: u64 = 64 << 30;
 
 /// What is in a bundle.
 #[derive(Debug, Serialize, Deserialize)]
-struct List {
-    version: u32,
+pub(crate) struct List {
+    /// The version of the form.
+    pub(crate) version: u32,
     /// The version of the program that made it.
-    made_by: String,
+    pub(crate) made_by: String,
     /// In the order of the archive.
-    members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
 }
 
 /// A file in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Member {
-    kind: MemberKind,
+pub(crate) struct Member {
+    /// What it is.
+    pub(crate) kind: MemberKind,
     /// Where it was.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Of an image and its debug file, as the database has it.
     #[serde(default)]
-    identity: String,
-    bytes: u64,
+    pub(crate) identity: String,
+    /// How long it is.
+    pub(crate) bytes: u64,
 }
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum MemberKind {
+pub(crate) enum MemberKind {
+    /// A database of the profile.
     Database,
+    /// A program or a library.
     Image,
+    /// The debug file of one.
     Debug,
     /// Lines of a source file around code that is hot.
     Source,
@@ -131,10 +133,10 @@ fn find_member(is_it: impl Fn(&Member) -> bool) -> Option<PathBuf> {
 /// The folder of copies that a bundle is being made of, and what these are of, in words.
 static COPIES: OnceLock<(PathBuf, String)> = OnceLock::new();
 
-/// Notes that what lies in a folder stands for a source.
-fn stands_for(folder: &Path, source: &Source) {
+/// Notes that what lies in a folder stands for a source, told in words.
+pub(crate) fn stands_for(folder: &Path, source: String) {
     // There is one bundle to be made.
-    let _ = COPIES.set((folder.to_owned(), source.named()));
+    let _ = COPIES.set((folder.to_owned(), source));
 }
 
 /// An input as it was named: the bundle, where this is what it was taken apart to, and the source,

@@ -33,7 +33,8 @@ use protocol::Kinds;
 
 use crate::args::Common;
 use crate::failure::Failure;
-use crate::query::Needs;
+use crate::needs::Needs;
+use crate::reading;
 use crate::renderers::Format;
 use crate::view::View;
 
@@ -129,7 +130,7 @@ pub(crate) struct ExportRequest {
 
 impl ExportRequest {
     /// What is to be read for it.
-    pub(crate) fn needs(&self) -> Needs<'_> {
+    fn needs(&self) -> Needs<'_> {
         Needs {
             kinds: self.rows(),
             apart: Apart::Rows,
@@ -163,7 +164,7 @@ impl ExportRequest {
     /// # Errors
     /// If an option of reports is given that exports do not have, or the bytes would go to a
     /// terminal.
-    pub(crate) fn check(&self, common: &Common) -> Result<(), Failure> {
+    fn check(&self, common: &Common) -> Result<(), Failure> {
         let name = self.export.name;
         if common.format != Format::Text {
             return Err(Failure::Usage(format!(
@@ -183,11 +184,18 @@ impl ExportRequest {
         Ok(())
     }
 
-    /// Writes the export of what was read.
+    /// Reads what is needed, and writes the export.
     ///
     /// # Errors
-    /// If there is nothing to export, or the file cannot be written.
-    pub(crate) fn run(&self, view: &mut View<'_>) -> Result<(), Failure> {
+    /// If there is nothing to export, or it cannot be written.
+    pub(crate) fn run(&self, common: &Common) -> Result<(), Failure> {
+        self.check(common)?;
+        let mut write = |view: &mut View<'_>| self.write(view).map(|()| String::new());
+        reading::view(&self.needs(), common, &mut write).map(drop)
+    }
+
+    /// Writes the export of what was read.
+    fn write(&self, view: &mut View<'_>) -> Result<(), Failure> {
         let bytes = (self.export.write)(view, &self.matches)?;
         match self.output() {
             Some(path) => output::write(path, &bytes),

@@ -19,11 +19,11 @@ use protocol::Kinds;
 use crate::args::Common;
 use crate::export::output;
 use crate::failure::Failure;
-use crate::query::Needs;
+use crate::needs::Needs;
+use crate::reading::{self, Said};
 use crate::renderers::Format;
+use crate::source::{self, Source};
 use crate::view::View;
-
-pub(crate) use self::code::hottest;
 
 /// How a page is written.
 #[derive(Debug, Clone, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) struct Options {
 }
 
 /// What is read for a page.
-pub(crate) const NEEDS: Needs<'static> = Needs {
+const NEEDS: Needs<'static> = Needs {
     kinds: Kinds::ALL,
     // Call stacks are told by process.
     apart: Apart::Rows,
@@ -53,11 +53,11 @@ pub(crate) const NEEDS: Needs<'static> = Needs {
 
 /// Where a profile was read from.
 #[derive(Debug)]
-pub(crate) struct Read {
+struct Read {
     /// In words.
-    pub(crate) from: String,
+    from: String,
     /// The service sent it.
-    pub(crate) served: bool,
+    served: bool,
 }
 
 impl Options {
@@ -66,7 +66,7 @@ impl Options {
     /// # Errors
     /// If an option of reports is given that a page does not have, or the page would go to a
     /// terminal.
-    pub(crate) fn check(&self, common: &Common) -> Result<(), Failure> {
+    fn check(&self, common: &Common) -> Result<(), Failure> {
         let refused = |why: &str| Err(Failure::Usage(format!("html: {why}")));
         if common.format != Format::Text {
             return refused("--format is for reports; a page has a form of its own");
@@ -90,11 +90,24 @@ impl Options {
     }
 }
 
-/// Writes the page of what was read.
+/// Reads what is needed, and writes the page.
 ///
 /// # Errors
 /// If there is nothing to show, or the file cannot be written.
-pub(crate) fn write(
+pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
+    options.check(common)?;
+    let mut write = |source: &Source, view: &mut View<'_>| {
+        let read = Read {
+            from: source::describe(source, view.profile),
+            served: source.is_service(),
+        };
+        page(view, options, common, &read).map(|()| String::new())
+    };
+    reading::from_source(&NEEDS, common, &mut Said::AtOnce, &mut write).map(drop)
+}
+
+/// Writes the page of what was read.
+fn page(
     view: &mut View<'_>,
     options: &Options,
     common: &Common,

@@ -1,4 +1,7 @@
-//! The instructions of a function, from its image or from what the profile holds.
+//! The instructions of a function, from its image or from what the profile holds; and which
+//! functions are the hottest.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Instruction;
 
@@ -8,6 +11,10 @@ use crate::view::View;
 
 /// Functions longer than this, in bytes, are cut off.
 const MAX_FUNCTION: u64 = 4 << 20;
+/// The hottest functions are so many at most.
+const MOST: usize = 500;
+/// Bytes of code that the hottest functions have at most.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// An instruction of a function.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +64,7 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<FunctionInstruction>
             address = address.saturating_add(length);
         }
     }
-    let met: std::collections::BTreeSet<u64> = lines.iter().map(|line| line.address).collect();
+    let met: BTreeSet<u64> = lines.iter().map(|line| line.address).collect();
     for (address, index) in seen {
         if !met.contains(&address) {
             let pc = view.profile.pcs.get(index);
@@ -71,4 +78,32 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<FunctionInstruction>
     }
     lines.sort_by_key(|line| line.address);
     lines
+}
+
+/// The functions whose instructions a page or a bundle has at most: those with most cycles.
+pub(crate) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
+    let mut cycles: BTreeMap<FunctionId, f64> = BTreeMap::new();
+    for (pc, heat) in view.heat.iter().enumerate() {
+        if heat.samples > 0
+            && view.wants(pc)
+            && let Some(function) = view.symbols.function_of(pc)
+        {
+            *cycles.entry(function).or_default() += heat.cycles;
+        }
+    }
+    let mut order: Vec<(FunctionId, f64)> = cycles.into_iter().collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut bytes = 0_u64;
+    let mut hottest = Vec::new();
+    for (id, _) in order.into_iter().take(MOST) {
+        let function = view.symbols.function(id);
+        let bounds = function.and_then(|function| function.start.zip(function.end));
+        let size = bounds.map_or(0, |(start, end)| end.saturating_sub(start));
+        bytes = bytes.saturating_add(size);
+        if bytes > MOST_BYTES && !hottest.is_empty() {
+            break;
+        }
+        hottest.push(id);
+    }
+    hottest
 }

@@ -1,8 +1,9 @@
 //! `vcpi`: reports on profile databases.
 //!
-//! A report is a question ([`query`]). A run reads the inputs as one [`profiledb::Profile`], names
-//! its addresses ([`symbols`]), adds up what was asked for ([`view`]), has the report answer
-//! ([`mod@report`]), and puts the answer into the form asked for ([`renderers`]). A report of one
+//! A report is a question ([`query`]), which says what it needs to have read ([`needs`]). A run
+//! ([`reading`]) reads the inputs as one [`profiledb::Profile`] ([`source`]), names its addresses
+//! ([`symbols`]), adds up what was asked for ([`view`]), has the report answer ([`mod@report`]),
+//! and puts the answer ([`model`]) into the form asked for ([`renderers`]). A report of one
 //! function reads that function's rows alone ([`mod@asked`]).
 //!
 //! `vcpi` needs no privilege but to read its inputs and, for names and instructions, the images
@@ -15,7 +16,7 @@ mod asked;
 mod bundle;
 mod callee;
 mod code;
-mod complete;
+mod command;
 mod convention;
 mod debugfiles;
 mod debuginfod;
@@ -30,7 +31,10 @@ mod images;
 mod listing;
 mod live;
 mod liveness;
+mod model;
 mod names;
+mod needs;
+mod packing;
 mod page;
 mod pager;
 mod pgo;
@@ -48,7 +52,6 @@ mod symbolize;
 mod symbols;
 mod terminal;
 mod time;
-mod tools;
 mod trial;
 mod values;
 mod variables;
@@ -58,23 +61,22 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::args::{Cli, Command};
+use crate::command::{Cli, Command, Tool};
 use crate::failure::Failure;
 use crate::render::clean;
 use crate::renderers::Format;
 use crate::report::Report;
-use crate::tools::Tool;
 
 /// What a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     guard::install();
-    let cli = match args::parse(std::env::args_os().collect()) {
+    let cli = match command::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(answer) => return help(&answer),
     };
-    terminal::configure(&cli.common);
+    terminal::configure(cli.common.explain);
     let may_page = !cli.common.no_pager && cli.common.format == Format::Text;
     let result = run(&cli);
     bundle::close();

@@ -6,15 +6,16 @@ use profiledb::{Filter, Profile};
 use protocol::Kinds;
 
 use crate::args::Common;
-use crate::export::ExportRequest;
 use crate::failure::Failure;
+use crate::model::Model;
 use crate::names::without_parameters;
-use crate::query::{Account, Ask, Comparison, Model, NO_ROWS, Needs, Query, Side};
+use crate::needs::{NO_ROWS, Needs};
+use crate::query::{Account, Ask, Comparison, Query, Side};
 use crate::render;
 use crate::source::{self, Loaded, Source};
 use crate::symbols;
 use crate::view::View;
-use crate::{absent, epochs, html, images, say, time};
+use crate::{absent, epochs, images, say, time};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -77,16 +78,6 @@ pub(crate) fn of_code(
     }
 }
 
-/// Writes a profile in the form of another tool.
-///
-/// # Errors
-/// If there is nothing to write, or it cannot be written.
-pub(crate) fn export(asked: &ExportRequest, common: &Common) -> Result<(), Failure> {
-    asked.check(common)?;
-    let mut write = |view: &mut View<'_>| asked.run(view).map(|()| String::new());
-    view(&asked.needs(), common, &mut write).map(drop)
-}
-
 /// What `take` makes of a view of all rows that are needed.
 ///
 /// # Errors
@@ -99,8 +90,12 @@ pub(crate) fn view(
     from_source(needs, common, &mut Said::AtOnce, &mut |_, view| take(view))
 }
 
-/// The same with where the rows are from, and what is said beside it.
-fn from_source(
+/// What `take` makes of a view of all rows that are needed, and of where they are from; and what is
+/// to be said beside it.
+///
+/// # Errors
+/// If they cannot be read, or what `take` fails with.
+pub(crate) fn from_source(
     needs: &Needs<'_>,
     common: &Common,
     said: &mut Said,
@@ -113,22 +108,6 @@ fn from_source(
         ReadingOutcome::Found(taken) => taken,
         ReadingOutcome::NotFound(failure) => Err(failure),
     }
-}
-
-/// Writes a profile as a page for a browser.
-///
-/// # Errors
-/// If there is nothing to write, or it cannot be written.
-pub(crate) fn html(options: &html::Options, common: &Common) -> Result<(), Failure> {
-    options.check(common)?;
-    let mut write = |source: &Source, view: &mut View<'_>| {
-        let read = html::Read {
-            from: source::describe(source, view.profile),
-            served: source.is_service(),
-        };
-        html::write(view, options, common, &read).map(|()| String::new())
-    };
-    from_source(&html::NEEDS, common, &mut Said::AtOnce, &mut write).map(drop)
 }
 
 /// The names of the functions of a profile as reports take them, also of those without time.

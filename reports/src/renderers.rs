@@ -8,8 +8,8 @@ pub(crate) mod text;
 use clap::ValueEnum;
 
 use crate::failure::Failure;
+use crate::model::{Model, Shape};
 use crate::names::Names;
-use crate::query::{Model, Shape};
 
 /// A form of answers.
 pub(crate) trait Renderer: Sync {

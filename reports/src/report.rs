@@ -21,14 +21,14 @@ mod top;
 
 pub(crate) use copies::sizes_at;
 
-use clap::Subcommand;
+use clap::{Command, FromArgMatches as _, Subcommand};
 use serde::{Serialize, Serializer};
 
 use crate::failure::Failure;
 use crate::query::Ask;
 use crate::render::{rounded, whole};
 use crate::values::{Class, JsonValue};
-use crate::view::{Heat, Share, Trend, Values, View};
+use crate::view::{Heat, JSON_VALUES, Share, Trend, Values, View};
 
 /// Makes the commands of the reports. Each is a type with the options, whose comment is the help,
 /// and goes by what it is about.
@@ -71,6 +71,21 @@ reports! {
     Counters status::Status,
 }
 
+/// The reports as commands, without the options that they have in common.
+pub(crate) fn commands() -> Command {
+    Report::augment_subcommands(Command::new("vcpi").no_binary_name(true))
+}
+
+/// The report that words ask for: its name, and its own options.
+///
+/// # Errors
+/// If they ask for none.
+pub(crate) fn of_words(words: &[&str]) -> Result<Report, Failure> {
+    let matches = commands().try_get_matches_from(words);
+    let report = matches.and_then(|matches| Report::from_arg_matches(&matches));
+    report.map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// A share as JSON has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct JsonShare {
@@ -104,9 +119,6 @@ impl JsonShare {
         }
     }
 }
-
-/// The most values of a profile in JSON. What comes after them is told by its number alone.
-pub(crate) const JSON_VALUES: usize = 64;
 
 /// The most frequent values as JSON has them.
 fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {

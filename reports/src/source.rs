@@ -16,7 +16,7 @@ use crate::bundle;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::images;
-use crate::query::{NO_ROWS, Needs};
+use crate::needs::{NO_ROWS, Needs};
 use crate::render::{MAX_WIDTH, brief, counted};
 use crate::time;
 

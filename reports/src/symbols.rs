@@ -12,30 +12,27 @@ mod kept;
 mod language;
 mod lookup;
 mod stubs;
+mod survey;
+mod verified;
 
 pub(crate) use kept::configure;
 pub(crate) use stubs::recall_targets;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use foldhash::HashMap;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
-use symbols::{Functions, Room, content_id};
+use symbols::{Functions, Room};
 
-use crate::bundle;
 use crate::code::ProcessorMode;
 use crate::debugfiles;
 use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::liveness::Code;
-use crate::symbolize::Bounds;
 
 /// A function, or what has to stand for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +176,7 @@ impl<'p> Symbols<'p> {
                 wanted.push((index, addresses));
             }
         }
-        let all = look_at(profile, names, &wanted);
+        let all = survey::look_at(profile, names, &wanted);
         for ((index, addresses), looked) in wanted.into_iter().zip(all) {
             let missing = looked.missing;
             if let Some(names) = symbols.images.get_mut(index) {
@@ -301,79 +298,13 @@ impl<'p> Symbols<'p> {
             return Err("no image of the profile".to_owned());
         };
         match image.kind {
-            ImageKind::File => verified(self.profile, index, image, &self.room),
+            ImageKind::File => verified::open(self.profile, index, image, &self.room),
             ImageKind::Vdso => elf::own_vdso()
                 .filter(|elf| {
                     elf.build_id().is_some() && elf.build_id() == image.build_id.as_deref()
                 })
                 .ok_or_else(|| "another kernel's".to_owned()),
             ImageKind::Kernel | ImageKind::Anon => Err("in no file".to_owned()),
-        }
-    }
-
-    /// What an image tells of addresses; what was read of it is not kept.
-    fn look_at(&mut self, index: usize, addresses: &[u64]) -> Looked {
-        let Some(image) = self.profile.images.get(index) else {
-            return Looked::default();
-        };
-        let place = kept::EntryFile::of(image).filter(|_| self.names);
-        let known = place.as_ref().and_then(kept::EntryFile::read);
-        if let Some(known) = &known
-            && let Some(told) = known.all(addresses)
-            // By its content id alone a file is told to be what was profiled with its code.
-            && (image.build_id.is_some() || self.elf(index).is_some())
-        {
-            self.forget(index);
-            let table = self.stored(index);
-            let found = addresses.iter().zip(told);
-            return Looked {
-                found: found
-                    .map(|(address, told)| lookup::with_stored(&table, *address, told))
-                    .collect(),
-                table,
-                has_file: true,
-                soname: known.soname.clone(),
-                missing: None,
-            };
-        }
-        let missing = self.open(index, image);
-        let asked = self.ask_files(index, addresses);
-        let (has_file, soname) = match self.elf(index) {
-            Some(elf) => (true, elf.soname()),
-            None => (false, None),
-        };
-        if let Some(place) = place.filter(|_| asked.may_be_kept)
-            && let Some(elf) = self.elf(index)
-        {
-            // Who cannot keep it looks again.
-            let _ = place.write(addresses, &asked.told, soname.clone(), elf.binary());
-        }
-        self.forget(index);
-        let table = self.images.get_mut(index);
-        let table = table.map(|names| std::mem::take(&mut names.table));
-        let table = table.unwrap_or_default();
-        let found = addresses.iter().zip(asked.told);
-        Looked {
-            found: found
-                .map(|(address, told)| lookup::with_stored(&table, *address, told))
-                .collect(),
-            table,
-            has_file,
-            soname,
-            missing,
-        }
-    }
-
-    /// Frees what was read of an image; it is read again when it is asked for.
-    fn forget(&mut self, image: usize) {
-        if let Some(names) = self.images.get_mut(image) {
-            names.functions = OnceCell::new();
-            if names.debug.get().is_some_and(Option::is_some) {
-                names.debug = OnceCell::new();
-            }
-            if names.elf.get().is_some_and(Option::is_some) {
-                names.elf = OnceCell::new();
-            }
         }
     }
 
@@ -483,61 +414,6 @@ impl<'p> Symbols<'p> {
     }
 }
 
-/// Images are looked at side by side.
-const THREADS: usize = 2;
-
-/// What looking at an image told.
-#[derive(Default)]
-struct Looked {
-    /// Of the functions around the addresses.
-    found: Vec<Option<Bounds>>,
-    /// See [`ImageNames::table`].
-    table: Stored,
-    has_file: bool,
-    /// See [`ImageNames::soname`].
-    soname: Option<String>,
-    /// Why the file is of no use.
-    missing: Option<String>,
-}
-
-/// Looks at images for the functions around addresses; in their order. One at a time is in memory
-/// for each thread.
-fn look_at(profile: &Profile, names: bool, wanted: &[(usize, Vec<u64>)]) -> Vec<Looked> {
-    let next = AtomicUsize::new(0);
-    let look = || {
-        let mut symbols = Symbols {
-            names,
-            room: Room::new(MAX_TOTAL / THREADS as u64),
-            ..Symbols::empty(profile)
-        };
-        let mut looked = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some((index, addresses)) = wanted.get(place) else {
-                return looked;
-            };
-            looked.push((place, symbols.look_at(*index, addresses)));
-        }
-    };
-    let mut all: Vec<Looked> = Vec::new();
-    all.resize_with(wanted.len(), Looked::default);
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..THREADS.min(wanted.len()))
-            .map(|_| scope.spawn(look))
-            .collect();
-        let mut looked = look();
-        for other in others {
-            looked.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        for (place, of_image) in looked {
-            if let Some(all) = all.get_mut(place) {
-                *all = of_image;
-            }
-        }
-    });
-    all
-}
-
 /// Images by what was sampled in them.
 fn hottest_first(profile: &Profile) -> Vec<usize> {
     let samples = profile.totals.iter().map(|total| total.samples);
@@ -554,51 +430,4 @@ pub(crate) fn short_name(image: &Image) -> String {
         .file_name()
         .and_then(|name| name.to_str());
     name.unwrap_or(&image.path).to_owned()
-}
-
-/// The image's file, if it is what was profiled; else that of a server; else a sentence why not.
-fn verified(profile: &Profile, index: usize, image: &Image, room: &Room) -> Result<Elf, String> {
-    let here = verified_here(profile, index, image, room);
-    here.or_else(|why| debugfiles::executable(image, room).ok_or(why))
-}
-
-/// The image's file, if it is what was profiled; else a sentence why not.
-fn verified_here(
-    profile: &Profile,
-    index: usize,
-    image: &Image,
-    room: &Room,
-) -> Result<Elf, String> {
-    let path = bundle::image_file(image);
-    let path = path.as_path();
-    let elf = Elf::open(path, room).map_err(|error| error.to_string())?;
-    let code = |address, length| Some(elf.few_bytes(address)?.get(..length)?.to_vec());
-    match (&image.build_id, elf.build_id()) {
-        (Some(profiled), Some(now)) if profiled == now => return Ok(elf),
-        (Some(_), _) => return Err("the file is another build than the one profiled".to_owned()),
-        (None, _) => {}
-    }
-    // Who replaces the file now is seen by the code.
-    let content = image.content_id().map(|profiled| {
-        let now = std::fs::File::open(path).and_then(|file| content_id(&file));
-        now.is_ok_and(|now| now == profiled)
-    });
-    if content == Some(false) {
-        return Err("the file's content is not what was profiled".to_owned());
-    }
-    let mut compared = content == Some(true);
-    for pc in profile.pcs.iter().filter(|pc| pc.image == index) {
-        let Some(bytes) = pc.bytes.as_deref().filter(|bytes| !bytes.is_empty()) else {
-            continue;
-        };
-        compared = true;
-        if code(pc.address, bytes.len()).as_deref() != Some(bytes) {
-            return Err("the file's code is not what was profiled".to_owned());
-        }
-    }
-    if compared {
-        Ok(elf)
-    } else {
-        Err("nothing tells whether the file is what was profiled".to_owned())
-    }
 }

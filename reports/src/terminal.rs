@@ -6,8 +6,6 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 
-use crate::args::Common;
-
 /// How text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Look {
@@ -24,13 +22,14 @@ const LEAST_WIDTH: usize = 20;
 
 static LOOK: OnceLock<Look> = OnceLock::new();
 
-/// Looks at stdout and at what the options and the environment say, once.
-pub(crate) fn configure(common: &Common) {
+/// Looks at stdout and at what the environment says, once. `explain`: reports explain themselves
+/// at length.
+pub(crate) fn configure(explain: bool) {
     let is_terminal = is_capable();
     let _ = LOOK.set(Look {
         width: is_terminal.then(width).flatten(),
         colours: colours(io::stdout().is_terminal(), |name| env::var_os(name)),
-        explain: common.explain,
+        explain,
     });
 }
 

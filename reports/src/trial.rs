@@ -12,9 +12,9 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::model::Model;
 use crate::names::Names;
 use crate::page::Page;
-use crate::query::Model;
 use crate::render::rounded;
 
 /// Rounds that are run unless asked for otherwise.

@@ -2,29 +2,27 @@
 //! subjects and flushes.
 
 pub(crate) mod select;
+mod sums;
 mod values;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Instruction;
-use profiledb::{Profile, bare_parameter};
+use profiledb::Profile;
 
 use crate::args::Common;
 use crate::code::decode_in;
-use crate::dwarf;
 use crate::failure::Failure;
 use crate::images;
+use crate::needs::Needs;
 use crate::pointers::Pointers;
-use crate::query::Needs;
-use crate::report::JSON_VALUES;
 use crate::symbols::{FunctionId, Offers, Symbols};
-use crate::variables::Returned;
 
 pub(crate) use values::{Base, Share, Trend, Values};
 
-/// Seed of the coins that merges of hotlists throw: the same input gives the same report.
-const SEED: u64 = 0x7663_7069;
+/// The most values of a profile in JSON. What comes after them is told by its number alone.
+pub(crate) const JSON_VALUES: usize = 64;
 
 /// Interrupts at a PC.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -95,17 +93,6 @@ pub(crate) struct View<'p> {
     functions: Option<BTreeSet<FunctionId>>,
     /// The images asked for, as the command line names them.
     pub(crate) named_images: Vec<String>,
-}
-
-/// Whether values from several call sites are added up.
-#[derive(Debug, Clone, Copy)]
-enum Callers {
-    /// They are.
-    Together,
-    /// They are not.
-    Apart,
-    /// They are not, and those are left out whose call site is not known.
-    Known,
 }
 
 impl View<'_> {
@@ -372,165 +359,6 @@ impl<'p> View<'p> {
     /// The PC at an address of a function.
     pub(crate) fn pc_in(&self, function: FunctionId, address: u64) -> Option<usize> {
         self.of_function().get(&function)?.get(&address).copied()
-    }
-
-    /// The values of all parameters at the PCs asked for, merged over processes,
-    /// subjects and flushes, and over callers unless kept apart.
-    pub(crate) fn values(&self, by_caller: bool) -> Vec<Values> {
-        self.values_where(by_caller, |pc| Some(pc).filter(|pc| self.wants(*pc)))
-    }
-
-    /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. Where callers are
-    /// kept apart, there is nothing of what has none that is known.
-    pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        let callers = match by_caller {
-            true => Callers::Known,
-            false => Callers::Together,
-        };
-        self.all_values(callers, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
-    }
-
-    /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was
-    /// seen at a PC counted at that. What was called by a PLT stub has no caller that is known.
-    pub(crate) fn values_where(
-        &self,
-        by_caller: bool,
-        place: impl Fn(usize) -> Option<usize>,
-    ) -> Vec<Values> {
-        let callers = match by_caller {
-            true => Callers::Apart,
-            false => Callers::Together,
-        };
-        self.all_values(callers, place)
-    }
-
-    fn all_values(&self, callers: Callers, place: impl Fn(usize) -> Option<usize>) -> Vec<Values> {
-        let mut all = Vec::new();
-        self.each_value_told(callers, place, |_| true, &mut |values| all.push(values));
-        all
-    }
-
-    /// As [`View::values`], of the parameters that pass a test, and not of executions; one by one,
-    /// since all of them take much memory.
-    pub(crate) fn each_value_of(&self, test: impl Fn(&str) -> bool, take: &mut dyn FnMut(Values)) {
-        let test = |name: &str| bare_parameter(name) == name && test(name);
-        let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
-        self.each_value_told(Callers::Together, place, test, take);
-    }
-
-    /// Gives `take` the values of the parameters that pass a test, at the PCs that have a place.
-    fn each_value_told(
-        &self,
-        callers: Callers,
-        place: impl Fn(usize) -> Option<usize>,
-        test: impl Fn(&str) -> bool,
-        take: &mut dyn FnMut(Values),
-    ) {
-        // A stub is not who called: where a window began in one, that is not known. Many lists have
-        // one call site, and whether a stub is there takes a look at its code.
-        let in_stub: Vec<Cell<Option<bool>>> = match callers {
-            Callers::Together => Vec::new(),
-            Callers::Apart | Callers::Known => vec![Cell::new(None); self.profile.pcs.len()],
-        };
-        let is_in_stub = |site: usize| {
-            let look = || self.symbols.is_in_stub(site);
-            let Some(known) = in_stub.get(site) else {
-                return look();
-            };
-            let is_in_stub = known.get().unwrap_or_else(look);
-            known.set(Some(is_in_stub));
-            is_in_stub
-        };
-        let at = |pc: usize, caller: Option<usize>| {
-            let known = || caller.filter(|site| !is_in_stub(*site));
-            let caller = match callers {
-                Callers::Together => None,
-                Callers::Apart => known(),
-                Callers::Known => Some(known()?),
-            };
-            Some((place(pc)?, caller))
-        };
-        // Own coins for each sum: what else is asked for changes nothing in it.
-        let coins = || hotlist::Generator::new(SEED);
-        let wants = |parameter: &str| {
-            let name = bare_parameter(parameter);
-            let mut starts = self.parameters.iter();
-            (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
-                && test(parameter)
-        };
-        let merged = self.profile.merged(wants, at, coins);
-        merged
-            .map(|merged| Values::new(&merged))
-            .filter(Values::is_claimed)
-            // What was reached and never known is told as well: it is no sign of little data.
-            .filter(|values| {
-                let samples = values.samples();
-                let is_enough = samples >= self.min_samples
-                    || (samples == 0 && values.reached >= self.min_samples);
-                self.few_values.set(self.few_values.get() || !is_enough);
-                is_enough
-            })
-            .for_each(take);
-    }
-
-    /// Finds out what the most frequent values point to.
-    pub(crate) fn tell(&self, values: &mut Values) {
-        if self.pointers.is_empty() {
-            return;
-        }
-        let class = values.class();
-        for share in values.shares.iter().take(JSON_VALUES) {
-            let of = (values.parameter.as_str(), class);
-            if let Some(text) = self.pointers.text(&self.symbols, of, share.value) {
-                values.pointed.insert(share.value, text);
-            }
-        }
-    }
-
-    /// Values, and [what they point to](View::tell).
-    pub(crate) fn told(&self, mut values: Values) -> Values {
-        self.tell(&mut values);
-        values
-    }
-
-    /// Those of some PCs that are in functions without a result there, as far as debug information
-    /// declares them.
-    pub(crate) fn without_result(
-        &self,
-        pcs: impl Iterator<Item = usize>,
-        place: dwarf::ResultRegister,
-    ) -> BTreeSet<usize> {
-        let by_image = self.by_image(pcs);
-        let mut found = BTreeSet::new();
-        for (image, pcs) in by_image {
-            let addresses = pcs.keys().copied().collect();
-            let without = self.symbols.without_result(image, &addresses, place);
-            found.extend(without.iter().filter_map(|address| pcs.get(address)));
-        }
-        found
-    }
-
-    /// What the functions that some PCs are in return, as far as debug information declares it.
-    pub(crate) fn results(&self, pcs: impl Iterator<Item = usize>) -> BTreeMap<usize, Returned> {
-        let mut found = BTreeMap::new();
-        for (image, pcs) in self.by_image(pcs) {
-            let addresses = pcs.keys().copied().collect();
-            let of_image = self.symbols.results(image, &addresses).into_iter();
-            found.extend(of_image.filter_map(|(address, of)| Some((*pcs.get(&address)?, of))));
-        }
-        found
-    }
-
-    /// PCs by their images and addresses.
-    fn by_image(&self, pcs: impl Iterator<Item = usize>) -> BTreeMap<usize, BTreeMap<u64, usize>> {
-        let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
-        for index in pcs {
-            if let Some(pc) = self.profile.pcs.get(index) {
-                let of_image = by_image.entry(pc.image).or_default();
-                of_image.insert(pc.address, index);
-            }
-        }
-        by_image
     }
 
     /// The address of a PC as reports print it.

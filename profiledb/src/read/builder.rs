@@ -8,9 +8,8 @@ use foldhash::{HashMap, HashSet};
 use super::order;
 use super::stacks;
 use super::sums::Sums;
-use crate::profile::{
-    Apart, CyclesRow, Filter, HotlistRow, Pc, Profile, StackNode, SymbolRow, Total,
-};
+use crate::filter::{Apart, Filter};
+use crate::profile::{CyclesRow, HotlistRow, Pc, Profile, StackNode, SymbolRow, Total};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.

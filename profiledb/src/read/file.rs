@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::referred::Referred;
 use super::source::{Slice, Table};
 use crate::Error;
-use crate::profile::Filter;
+use crate::filter::Filter;
 use crate::tables::stored::{CHUNK, REGION};
 use crate::tables::{self, Record};
 use selection::Kinds;

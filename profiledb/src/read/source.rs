@@ -10,7 +10,8 @@ use super::file::{Budget, File};
 use super::referred::Referred;
 use super::size;
 use crate::Error;
-use crate::profile::{Filter, Profile};
+use crate::filter::Filter;
+use crate::profile::Profile;
 use selection::Kinds;
 
 /// The tables that have a row for each thing counted in a flush.

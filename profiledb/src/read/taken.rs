@@ -10,7 +10,8 @@ use super::file::File;
 use super::referred::Referred;
 use super::unpacked::{PackedList, Rows, Unpacked};
 use crate::chunk::{Bad, CyclesOf};
-use crate::profile::{Apart, BranchRow, CallRow, CyclesRow, HotlistRow};
+use crate::filter::Apart;
+use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
 use crate::{Error, List};
 
 /// Bytes of memory that a row takes, about, without its values.

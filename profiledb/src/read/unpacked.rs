@@ -8,8 +8,8 @@ use crate::chunk::{
     At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, decode_branches, decode_calls,
     decode_cycles, decode_stacks, each_list, parameters as parameters_of,
 };
+use crate::filter::Apart;
 use crate::list::put_tuple;
-use crate::profile::Apart;
 
 /// A chunk as its file has it.
 pub(super) struct Packed {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Export;
 use crate::failure::Failure;
-use crate::query::Needs;
+use crate::needs::Needs;
 use crate::report::hints::{Least, SAMPLES};
 use crate::view::View;
 

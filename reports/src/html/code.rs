@@ -20,10 +20,6 @@ const MOST_VALUES: usize = 12;
 const QUIET: usize = 12;
 /// Of these so many are shown at either end.
 const AROUND: usize = 3;
-/// Functions at most.
-const MOST: usize = 500;
-/// Bytes of code that are disassembled at most.
-const MOST_BYTES: u64 = 1 << 20;
 /// Lines of a function's source at most.
 const MOST_LINES: usize = 600;
 /// Characters of a line at most.
@@ -88,34 +84,6 @@ struct PageValues {
     q: bool,
     /// Value, percent, and the ends of the 95 % interval.
     v: Vec<(String, f64, f64, f64)>,
-}
-
-/// The functions whose instructions a page may have: those with most cycles.
-pub(crate) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
-    let mut cycles: BTreeMap<FunctionId, f64> = BTreeMap::new();
-    for (pc, heat) in view.heat.iter().enumerate() {
-        if heat.samples > 0
-            && view.wants(pc)
-            && let Some(function) = view.symbols.function_of(pc)
-        {
-            *cycles.entry(function).or_default() += heat.cycles;
-        }
-    }
-    let mut order: Vec<(FunctionId, f64)> = cycles.into_iter().collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let mut bytes = 0_u64;
-    let mut hottest = Vec::new();
-    for (id, _) in order.into_iter().take(MOST) {
-        let function = view.symbols.function(id);
-        let bounds = function.and_then(|function| function.start.zip(function.end));
-        let size = bounds.map_or(0, |(start, end)| end.saturating_sub(start));
-        bytes = bytes.saturating_add(size);
-        if bytes > MOST_BYTES && !hottest.is_empty() {
-            break;
-        }
-        hottest.push(id);
-    }
-    hottest
 }
 
 /// The instructions of functions, of as many as there is room for; in their order.

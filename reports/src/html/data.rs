@@ -1,23 +1,23 @@
 //! The data of a page: answers of reports, call stacks, and listings.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
-use clap::CommandFactory as _;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::code::{self, Code};
 use super::tree::Tree;
 use super::{Options, Read};
-use crate::args::{self, Cli, Command, Common};
+use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
+use crate::listing;
+use crate::model::Model;
 use crate::names::{self, Names};
 use crate::page::Page;
-use crate::query::{Ask, Model};
+use crate::query::Ask;
 use crate::render::whole;
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::symbols::FunctionId;
 use crate::view::View;
 
@@ -176,7 +176,7 @@ fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<Func
 
 /// The instructions of the hottest functions.
 fn listings(view: &mut View<'_>, options: &Options) -> Result<FirstRows<Code>, Failure> {
-    let hottest: Vec<FunctionId> = code::hottest(view);
+    let hottest: Vec<FunctionId> = listing::hottest(view);
     let before = view.ask_for(Some(hottest.iter().copied().collect()));
     view.look_at(&[]);
     let rows = code::listings(view, &hottest, options.room(), !options.no_source);
@@ -236,7 +236,7 @@ impl ReportAnswer {
         most: usize,
         forms: Forms,
     ) -> Result<ReportAnswer, Failure> {
-        let report = report(words)?;
+        let report = report::of_words(words)?;
         view.notes.clear();
         let before = view.begin_rows(Some(most));
         let answer = answer(view, &report, common, read);
@@ -293,7 +293,7 @@ impl ReportAnswer {
 
 impl Section {
     fn empty(words: &[&str]) -> Section {
-        let command = Cli::command();
+        let command = report::commands();
         let name = words.first().copied().unwrap_or_default();
         let about = command
             .find_subcommand(name)
@@ -306,16 +306,6 @@ impl Section {
             nothing: None,
             notes: Vec::new(),
         }
-    }
-}
-
-/// The report that words on the command line ask for.
-fn report(words: &[&str]) -> Result<Report, Failure> {
-    let words = ["vcpi"].iter().chain(words).map(OsString::from).collect();
-    let refused = |error: clap::Error| Failure::Usage(error.to_string());
-    match args::parse(words).map_err(refused)?.command {
-        Command::Report(report) => Ok(report),
-        Command::Tool(_) => Err(Failure::Usage("no report".to_owned())),
     }
 }
 

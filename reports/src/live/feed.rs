@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::args::{self, Command, Common};
+use crate::args::Common;
 use crate::failure::Failure;
-use crate::query::{Ask, Model};
+use crate::model::Model;
+use crate::query::Ask;
 use crate::reading::{self, Said};
 use crate::renderers::text::laid_out;
+use crate::report;
 use crate::terminal::Look;
 
 /// Reading takes no more than this part of the time.
@@ -214,14 +216,8 @@ fn report(
     take: &dyn Fn(&dyn Model) -> Result<String, Failure>,
     said: &mut Said,
 ) -> Result<String, Failure> {
-    let words = std::iter::once(&"vcpi").chain(words);
-    let line = words.map(|word| (*word).into()).collect();
-    let cli = args::parse(line).map_err(|error| Failure::Usage(error.to_string()))?;
-    match &cli.command {
-        Command::Report(report) => match report.ask() {
-            Ask::Code(query) => reading::of_code(query, common, take, said),
-            Ask::Counters(_) | Ask::Two(_) => Err(Failure::Usage("no report on code".to_owned())),
-        },
-        Command::Tool(_) => Err(Failure::Usage("no report".to_owned())),
+    match report::of_words(words)?.ask() {
+        Ask::Code(query) => reading::of_code(query, common, take, said),
+        Ask::Counters(_) | Ask::Two(_) => Err(Failure::Usage("no report on code".to_owned())),
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::Renderer;
 use crate::failure::Failure;
+use crate::model::{Model, Shape};
 use crate::names::Names;
-use crate::query::{Model, Shape};
 use crate::render::is_unsafe;
 
 /// JSON, laid out to be read.

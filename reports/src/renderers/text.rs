@@ -2,9 +2,9 @@
 
 use super::Renderer;
 use crate::failure::Failure;
+use crate::model::Model;
 use crate::names::Names;
 use crate::page::{Block, Page};
-use crate::query::Model;
 use crate::render::{clean, wrapped};
 use crate::terminal::{self, Look};
 

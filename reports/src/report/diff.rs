@@ -17,9 +17,11 @@ use self::pairs::{Families, Key};
 use self::statistics::{by_counts, limit};
 use self::values::Profile;
 use crate::failure::Failure;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::Needs;
 use crate::page::Page;
-use crate::query::{Answer, Comparison, Model, Needs, Side};
+use crate::query::{Answer, Comparison, Side};
 use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 

@@ -14,9 +14,11 @@ use serde::{Serialize, Serializer};
 use super::access::{AccessSite, heat_around, is_of_stack, signed};
 use super::{JsonShare, json_shares, nothing, shares_with};
 use crate::args::OneFunction;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
-use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::view::{Base, Heat, Values, View};
 

@@ -6,9 +6,10 @@ use profiledb::{StackEnd, StackRow};
 use serde::Serialize;
 
 use super::nothing;
+use crate::model::Model;
 use crate::names::Names;
 use crate::page::Page;
-use crate::query::{Answer, Model};
+use crate::query::Answer;
 use crate::render::{counted, percent, rounded};
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View, as_float};

@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use super::nothing;
 use crate::args::OneFunction;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
-use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, cycles, percent, rounded, whole};
 use crate::view::View;
 

@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 
 use crate::epochs::{self, Shown};
 use crate::failure::Failure;
+use crate::model::Model;
 use crate::names::Names;
 use crate::page::Page;
-use crate::query::{Account, Answer, Model};
+use crate::query::{Account, Answer};
 use crate::render::{clean, counted, percent, rounded, whole};
 use crate::time;
 use crate::view::as_float;

@@ -13,9 +13,11 @@ use serde::{Serialize, Serializer};
 use super::access::AccessSite;
 use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
-use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count};
 use crate::view::{Base, Values, View};
 

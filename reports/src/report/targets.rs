@@ -12,14 +12,16 @@ use profiledb::CallRow;
 use protocol::Kinds;
 use serde::Serialize;
 
-use super::{JSON_VALUES, nothing, seen};
+use super::{nothing, seen};
 use crate::args::OneFunction;
 use crate::code::is_indirect;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
-use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::View;
+use crate::view::{JSON_VALUES, View};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\

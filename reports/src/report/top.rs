@@ -8,9 +8,11 @@ use protocol::Kinds;
 use serde::Serialize;
 
 use super::nothing;
+use crate::model::Model;
 use crate::names::Names;
+use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
-use crate::query::{Answer, Model, NO_ROWS, Needs, Query};
+use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, counted, cycles, percent, rounded, whole};
 use crate::view::{Heat, View, as_float};
 

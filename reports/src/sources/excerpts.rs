@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{For, LARGEST, Sources};
-use crate::html;
 use crate::listing;
 use crate::view::View;
 
@@ -44,7 +43,7 @@ impl Excerpts {
 pub(crate) fn hottest(view: &View<'_>) -> BTreeMap<PathBuf, Excerpts> {
     let mut lines: BTreeMap<PathBuf, BTreeSet<u32>> = BTreeMap::new();
     let mut by_image: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for id in html::hottest(view) {
+    for id in listing::hottest(view) {
         if let Some(function) = view.symbols.function(id) {
             let addresses = listing::lines(view, id);
             let addresses = addresses.into_iter().map(|line| line.address);

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args::{self, Cli};
+use super::{Cli, parse};
 use crate::reading;
 
 /// The most names that a shell gets.
@@ -20,7 +20,7 @@ const OF_FUNCTION: &str = "'::function -- ";
 const DEFAULT: &str = ":_default'";
 
 /// A shell's completions, with names of functions added.
-pub(crate) fn with_names(shell: Shell, own: String) -> String {
+pub(super) fn with_names(shell: Shell, own: String) -> String {
     match shell {
         Shell::Bash => own + include_str!("complete/names.bash"),
         Shell::Fish => own + include_str!("complete/names.fish"),
@@ -44,7 +44,7 @@ pub(crate) fn with_names(shell: Shell, own: String) -> String {
 
 /// The names of functions that may stand in place of the last of these words, one a line; none
 /// where no name is asked for, or there is no profile. The words begin behind the program's name.
-pub(crate) fn names(words: &[OsString]) -> String {
+pub(super) fn names(words: &[OsString]) -> String {
     let Some((last, before)) = words.split_last() else {
         return String::new();
     };
@@ -55,7 +55,7 @@ pub(crate) fn names(words: &[OsString]) -> String {
     // The rest of the line may be unfinished: what says where to read counts alone.
     let line = ["vcpi", "top"].map(OsString::from);
     let line = line.into_iter().chain(sources(before)).collect();
-    let Ok(cli) = args::parse(line) else {
+    let Ok(cli) = parse(line) else {
         return String::new();
     };
     let names = reading::functions(&cli.common).unwrap_or_default();

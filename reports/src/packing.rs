@@ -1,4 +1,4 @@
-//! Making a bundle.
+//! Making a bundle: `vcpi bundle`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use profiledb::rollup::Moment;
 use profiledb::rows::{Image, ImageKind};
 
-use super::{LIST, List, MAX_LIST, Member, MemberKind, VERSION};
 use crate::args::Common;
+use crate::bundle::{self, LIST, List, MAX_LIST, Member, MemberKind, VERSION};
+use crate::elf::Elf;
 use crate::failure::Failure;
-use crate::query::{NO_ROWS, Needs};
+use crate::needs::{NO_ROWS, Needs};
 use crate::reading;
 use crate::render::{counted, percent};
 use crate::source::{self, Source};
@@ -52,7 +53,7 @@ pub(crate) fn write(
         .map_err(|error| in_the_way(&std::env::temp_dir(), error))?;
     let source = source::source(common)?;
     let databases = databases(&source, work.path())?;
-    super::stands_for(work.path(), &source);
+    bundle::stands_for(work.path(), source.named());
     let mut common = common.clone();
     common.input.clone_from(&databases);
     let needs = Needs {
@@ -196,7 +197,7 @@ fn files_of(view: &View<'_>, index: usize, image: &Image) -> Vec<Packed> {
         (MemberKind::Image, view.symbols.elf(index)),
         (MemberKind::Debug, view.symbols.debug(index)),
     ];
-    let file = |(kind, elf): (MemberKind, Option<&crate::elf::Elf>)| {
+    let file = |(kind, elf): (MemberKind, Option<&Elf>)| {
         let path = elf?.path()?.to_owned();
         Some((
             kind,

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::{complete, document};
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{bundle, complete, export, html, live, pgo, reading};
+use crate::{export, html, live, packing, pgo};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -94,14 +95,14 @@ impl Tool {
                 output,
                 least,
                 no_source,
-            } => bundle::write(common, output, *least, !no_source),
-            Tool::Document { folder } => Ok(args::document(folder)?),
+            } => packing::write(common, output, *least, !no_source),
+            Tool::Document { folder } => Ok(document::write(folder)?),
             Tool::Complete { words } => {
                 Ok(io::stdout().write_all(complete::names(words).as_bytes())?)
             }
-            Tool::Export { asked } => reading::export(asked, common),
+            Tool::Export { asked } => asked.run(common),
             Tool::Pgo { asked } => asked.run(common),
-            Tool::Html(options) => reading::html(options, common),
+            Tool::Html(options) => html::write(options, common),
         }
     }
 }

@@ -1,0 +1,82 @@
+//! What is to be read for a question.
+
+use profiledb::Apart;
+use protocol::Kinds;
+
+/// What is to be read for a report, and how it is named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs<'a> {
+    /// The function named in the report's own words.
+    pub(crate) function: Option<&'a str>,
+    /// Tables.
+    pub(crate) kinds: Kinds,
+    /// How parameters begin that the report is about; nothing: any may be.
+    pub(crate) parameters: &'a [&'a str],
+    /// How far interrupts are to be told apart.
+    pub(crate) apart: Apart,
+    /// Rows of other images than those asked for change nothing.
+    pub(crate) one_image: bool,
+    /// Of a function asked for, its own rows are enough.
+    pub(crate) one_function: bool,
+    /// Least samples behind what is shown, unless asked for otherwise.
+    pub(crate) min_samples: u64,
+    /// PLT stubs go by the names of the functions behind them.
+    pub(crate) stubs: bool,
+    /// Those who call are named, or what is called.
+    pub(crate) others: bool,
+    /// No function is named.
+    pub(crate) nameless: bool,
+    /// Interrupts are told apart by their flushes.
+    pub(crate) by_flush: bool,
+    /// Where a function is asked for, whether its values rise or fall.
+    pub(crate) trends: bool,
+}
+
+/// No table.
+pub(crate) const NO_ROWS: Kinds = Kinds {
+    cycles: false,
+    values: false,
+    branches: false,
+    calls: false,
+    stacks: false,
+    counters: false,
+};
+
+impl Needs<'_> {
+    /// What a report on counters needs.
+    pub(crate) const COUNTERS: Needs<'static> = Needs {
+        kinds: Kinds {
+            counters: true,
+            ..NO_ROWS
+        },
+        ..Needs::ROWS
+    };
+
+    /// All rows of code.
+    pub(crate) const ROWS: Needs<'static> = Needs {
+        function: None,
+        kinds: Kinds {
+            cycles: true,
+            values: true,
+            branches: true,
+            calls: true,
+            stacks: false,
+            counters: false,
+        },
+        parameters: &[],
+        apart: Apart::Calls,
+        one_image: false,
+        one_function: true,
+        min_samples: 1,
+        stubs: false,
+        others: true,
+        nameless: false,
+        by_flush: false,
+        trends: false,
+    };
+
+    /// Whether it is counters that are asked for, those of all processes.
+    pub(crate) fn is_of_counters(&self) -> bool {
+        self.kinds == Needs::COUNTERS.kinds
+    }
+}
