@@ -140,7 +140,8 @@ pub(crate) fn stored(steps: &[BlockInstruction]) -> Vec<(usize, MemoryOperand)> 
             }
         }
     }
-    found.truncate(sampler::Block::MOST_OPERANDS);
+    // The last ones: nothing that is left out can have written over these.
+    found.drain(..found.len().saturating_sub(sampler::Block::MOST_OPERANDS));
     found
 }
 
@@ -150,7 +151,8 @@ fn store_of(step: &BlockInstruction, info: &InstructionInfo) -> Option<MemoryOpe
     let instruction = &step.instruction;
     let is_written =
         |of: u32| instruction.op_kind(of) == OpKind::Memory && writes(info.op_access(of));
-    if !(0..instruction.op_count()).any(is_written) {
+    // What takes a word from the stack works out an address with rsp as it is behind that.
+    if instruction.is_stack_instruction() || !(0..instruction.op_count()).any(is_written) {
         return None;
     }
     let number = |register: Register| match register {
@@ -186,7 +188,7 @@ pub(crate) fn uses_vectors(steps: &[BlockInstruction]) -> bool {
         let options = InstructionInfoOptions::NO_MEMORY_USAGE;
         let info = factory.info_options(&step.instruction, options);
         let mut used = info.used_registers().iter().map(|used| used.register());
-        used.any(|of| of.is_vector_register() || of.is_k()) || touches_x87(&step.instruction)
+        used.any(|of| of.is_vector_register() || of.is_k()) || touches_x87(&step.instruction, info)
     })
 }
 
@@ -197,6 +199,7 @@ pub(crate) fn vector_results(
     after: &sampler::Registers,
     others: &VectorState,
 ) -> Vec<(usize, Parameter, u64)> {
+    let mut factory = InstructionInfoFactory::new();
     let mut all = Vec::new();
     // Bits of registers that a later step writes. Whatever that does on the stack of x87, names of
     // what lies on it are others behind it.
@@ -221,7 +224,8 @@ pub(crate) fn vector_results(
         }
         later |= own;
         later_masks |= own_masks;
-        later_x87 |= own_x87 || touches_x87(&step.instruction);
+        let info = factory.info_options(&step.instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        later_x87 |= own_x87 || touches_x87(&step.instruction, info);
     }
     all.reverse();
     all
@@ -249,9 +253,7 @@ pub(crate) fn last_writer(steps: &[BlockInstruction], difference: Difference) ->
 }
 
 /// Whether an instruction may change what lies on the stack of x87, or where.
-fn touches_x87(instruction: &Instruction) -> bool {
-    let mut factory = InstructionInfoFactory::new();
-    let info = factory.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+fn touches_x87(instruction: &Instruction, info: &InstructionInfo) -> bool {
     let mut used = info.used_registers().iter().map(|used| used.register());
     instruction.fpu_stack_increment_info().writes_top() || used.any(|of| of.is_st() || of.is_mm())
 }
@@ -386,6 +388,11 @@ mod tests {
         );
         // mov [rbx], rax; push rax; mov [rbx], al
         assert_eq!(numbers(&[0x48, 0x89, 0x03, 0x50, 0x88, 0x03]), [2]);
+        // pop [rsp]: what lies above the word that is taken away
+        assert_eq!(numbers(&[0x8f, 0x04, 0x24]), [] as [usize; 0]);
+        // mov [rbx+i], al, six times: any of the last four may lie where an earlier one did
+        let many: Vec<u8> = (0..6).flat_map(|i| [0x88, 0x43, i]).collect();
+        assert_eq!(numbers(&many), [2, 3, 4, 5]);
         // movups [rbx], xmm0; mov fs:[rbx], rax
         assert_eq!(numbers(&[0x0f, 0x11, 0x03]), [] as [usize; 0]);
         assert_eq!(numbers(&[0x64, 0x48, 0x89, 0x03]), [] as [usize; 0]);

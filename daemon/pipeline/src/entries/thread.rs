@@ -77,47 +77,37 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<SeenTar
         if sites.len() >= MOST_WIDTHS {
             sites.clear();
         }
-        if let Some(vectors) = vectors
-            && target.reads_vectors
-            && rand::random_ratio(1, BURSTS_OF_VECTORS)
-        {
-            let begun = Instant::now();
-            let burst = entries(&target.entry, LONGEST, Some(vectors));
-            let burst = burst.map(|burst| {
-                let kept = Kept::all_but_first(&burst);
-                (burst, Some(kept))
-            });
-            let burst = SeenTarget {
-                target,
-                burst,
-                vectors: Some(Vec::new()),
-            };
-            if seen.send(burst).is_err() {
-                return;
-            }
-            // What comes next is not to depend on how soon the burst was full, nor to be taken for
-            // what is brought of its last hit.
-            thread::sleep(LONGEST.saturating_sub(begun.elapsed()).max(APART));
-            continue;
-        }
-        let width = widths.entry(target.pc).or_default();
         let mut target = target;
         let place = (target.entry.tid, target.entry.address);
-        // Every other burst looks at results as well, of calls from one site.
-        let site = sites.get(&place).copied();
-        target.entry.returns_to = site.filter(|_| rand::random());
-        let burst = entries(&target.entry, width.lasts(), None);
-        if let Ok(burst) = &burst
-            && !burst.calls.is_empty()
-            && let Some(to) = burst.calls[rand::random_range(0..burst.calls.len())].return_address
-        {
-            sites.insert(place, to);
-        }
-        let misses = burst.as_ref().err().copied();
-        let judged = burst.map(|burst: Burst| {
-            let kept = width.judge(&burst, cost);
-            (burst, kept)
-        });
+        // Some bursts are for vector registers alone.
+        let is_chosen = target.reads_vectors && rand::random_ratio(1, BURSTS_OF_VECTORS);
+        let vectors = vectors.filter(|_| is_chosen);
+        let begun = Instant::now();
+        let judged = if vectors.is_some() {
+            let burst = entries(&target.entry, LONGEST, vectors);
+            burst.map(|burst| {
+                let kept = Kept::all_but_first(&burst);
+                (burst, Some(kept))
+            })
+        } else {
+            let width = widths.entry(target.pc).or_default();
+            // Every other burst looks at results as well, of calls from one site.
+            let site = sites.get(&place).copied();
+            target.entry.returns_to = site.filter(|_| rand::random());
+            let burst = entries(&target.entry, width.lasts(), None);
+            if let Ok(burst) = &burst
+                && !burst.calls.is_empty()
+                && let Some(to) =
+                    burst.calls[rand::random_range(0..burst.calls.len())].return_address
+            {
+                sites.insert(place, to);
+            }
+            burst.map(|burst: Burst| {
+                let kept = width.judge(&burst, cost);
+                (burst, kept)
+            })
+        };
+        let misses = judged.as_ref().err().copied();
         match misses {
             Some(Miss::NoRegister) => thread::sleep(YIELDED),
             Some(Miss::Gone | Miss::OtherCode | Miss::Refused) => {
@@ -129,10 +119,15 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<SeenTar
         let seen_of = SeenTarget {
             target,
             burst: judged,
-            vectors: None,
+            vectors: vectors.map(|_| Vec::new()),
         };
         if seen.send(seen_of).is_err() {
             return;
+        }
+        if vectors.is_some() {
+            // What comes next is not to depend on how soon the burst was full, nor to be taken for
+            // what is brought of its last hit.
+            thread::sleep(LONGEST.saturating_sub(begun.elapsed()).max(APART));
         }
     }
 }
