@@ -77,7 +77,7 @@ pub(crate) enum PreparedKind {
 
 /// Where the operands of an instruction of two are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum OperandPlaces {
+pub(super) enum OperandPlaces {
     RX,
     RM,
     MX,

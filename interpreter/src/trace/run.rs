@@ -3,9 +3,9 @@
 mod transfers;
 
 use super::form::{BY_HANDLERS, Op};
-use super::kind::PreparedKind;
+use super::kind::{OperandPlaces, PreparedKind};
 use super::store::Traces;
-use super::work::{OperandPlaces, width};
+use super::work::width;
 use crate::code::{Code, Fetched};
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;

@@ -1,6 +1,7 @@
 //! What a prepared instruction does with its operands: the arithmetic is that of the handlers.
 
 use super::form::{Base, NONE, Op};
+use super::kind::OperandPlaces;
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::exec::shift_rotate::{SHIFT, shifted};
@@ -11,15 +12,6 @@ use crate::stop::StopReason;
 use crate::word::{Width, Word};
 
 type Done = Result<(), StopReason>;
-
-/// Where the operands of an instruction of two are, as
-/// [`PreparedKind`](super::kind::PreparedKind) has it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum OperandPlaces {
-    RX,
-    RM,
-    MX,
-}
 
 /// The width of an operation that is compiled for one of so many bytes; of 0, for any.
 #[inline(always)]
