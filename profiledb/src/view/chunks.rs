@@ -225,15 +225,16 @@ impl Copy<'_> {
             return Ok(false);
         }
         self.view.look_behind(places.len())?;
-        let mut shown = self.shown.remove(&chunk.image).unwrap_or_default();
-        for (process, address, other) in places {
+        let mut addresses: Vec<u64> = places.clone().map(|(_, address, _)| address).collect();
+        // Rows of one address lie side by side.
+        addresses.dedup();
+        self.shown.entry(chunk.image).or_default().extend(addresses);
+        for (process, _, other) in places {
             self.put_process(process, chunk.flush)?;
-            shown.insert(address);
             if let Some((image, address)) = other {
                 self.put_other(image, address)?;
             }
         }
-        self.shown.entry(chunk.image).or_default().extend(shown);
         let packed = relabelled(
             data,
             |process| self.processes.get(&process).copied(),
