@@ -157,7 +157,11 @@ impl AutoClock {
                 };
             }
         };
-        let affordable = Affordable::here(clock, costs.cost(clock), Work::of(engine, WINDOW));
+        let work = match Work::of(engine, WINDOW) {
+            work if engine == Engine::Bpf => work.with_vectors(),
+            work => work,
+        };
+        let affordable = Affordable::here(clock, costs.cost(clock), work);
         Self {
             clock: EVENTS
                 .into_iter()

@@ -142,14 +142,14 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
         collector.tell(handler);
     }
     if running.setup().vectors {
-        if args.vectors != VectorsArg::Off {
+        if wanted.vectors != VectorsArg::Off {
             collector.expect_vectors();
         }
     } else if let Some(why) = &running.setup().no_vectors
         && !args.quiet
     {
         eprintln!("vcpid: no vector registers: {why}");
-    } else if args.vectors != VectorsArg::Off && !args.quiet {
+    } else if args.vectors.is_some_and(|of| of != VectorsArg::Off) && !args.quiet {
         eprintln!("vcpid: no vector registers: they need the engine bpf, and no --raw");
     }
     let mut sleep = LONGEST_SLEEP;

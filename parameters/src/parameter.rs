@@ -70,6 +70,8 @@ pub enum Parameter {
     /// What a called function returned in `rax`, as a breakpoint behind the call showed it. For
     /// hosts that set breakpoints, too.
     Result,
+    /// What it returned in the lowest 64 bits of `xmm0`, likewise.
+    VectorResult,
     /// How far the instruction's first load is from that of its last execution in the window,
     /// wrapping. For hosts that hear of loads: a window reports none.
     Stride,
@@ -108,7 +110,11 @@ impl Parameter {
             Self::Ret => ValueKinds::RET,
             Self::Operand(_) => ValueKinds::OPERANDS,
             Self::Arg(_) | Self::ArgIn(_) => ValueKinds::ARGS,
-            Self::Pair(_) | Self::PairWord(..) | Self::PairMem | Self::Result => ValueKinds::NONE,
+            Self::Pair(_)
+            | Self::PairWord(..)
+            | Self::PairMem
+            | Self::Result
+            | Self::VectorResult => ValueKinds::NONE,
             Self::Stride | Self::Line => ValueKinds::STRIDE,
             Self::Reload | Self::Silent => ValueKinds::REDUNDANT,
             Self::Syscall(_) => ValueKinds::SYSCALL,
@@ -185,7 +191,7 @@ impl FromStr for Parameter {
 }
 
 /// The parameters that are one each.
-const UNITS: [(Parameter, &str); 17] = [
+const UNITS: [(Parameter, &str); 18] = [
     (Parameter::Taken, "taken"),
     (Parameter::Ea, "ea"),
     (Parameter::Base, "base"),
@@ -196,6 +202,7 @@ const UNITS: [(Parameter, &str); 17] = [
     (Parameter::Ret, "ret"),
     (Parameter::VectorRet, "vret"),
     (Parameter::Result, "result"),
+    (Parameter::VectorResult, "vresult"),
     (Parameter::PairMem, "pair.mem"),
     (Parameter::Stride, "stride"),
     (Parameter::Line, "line"),

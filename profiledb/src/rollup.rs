@@ -192,9 +192,9 @@ impl RollUps {
 }
 
 /// How the names of parameters begin that reports ask for without any others.
-const ASKED_ALONE: [&str; 13] = [
-    "arg", "varg", "text", "ret", "vret", "result", "target", "stride", "line", "reload", "silent",
-    "sys", "sched",
+const ASKED_ALONE: [&str; 14] = [
+    "arg", "varg", "text", "ret", "vret", "result", "vresult", "target", "stride", "line",
+    "reload", "silent", "sys", "sched",
 ];
 
 /// The rows of these parameters.

@@ -231,7 +231,7 @@ int on_exit_of_block(struct interrupt *interrupt)
 	return 1;
 }
 
-/* A breakpoint at the entry of a function. */
+/* A breakpoint at the entry of a function, or where a call returns to. */
 SEC("perf_event")
 int on_entry_of_function(struct interrupt *interrupt)
 {

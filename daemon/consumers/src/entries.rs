@@ -48,16 +48,19 @@ pub enum ArrivedWith {
     /// The registers of integer arguments, in the order of [`ARGUMENTS`], and what the call
     /// returned, where that was asked, if it was seen to.
     General([u64; ARGUMENTS], Option<Option<u64>>),
-    /// The lower words of the vector registers of arguments, if they were brought.
-    Vectors([Option<u64>; VECTORS]),
+    /// The lower words of the vector registers of arguments, where the function reads such, and of
+    /// the one of a result, where that was asked; as far as they were brought.
+    Vectors(Option<[Option<u64>; VECTORS]>, Option<Option<u64>>),
 }
 
 /// Vector registers of the platform's calling convention in which arguments are passed.
 pub const VECTORS: usize = 8;
 
-/// Places behind those of integer arguments: of a result, and of the first vector register.
+/// Places behind those of integer arguments: of a result, of the first vector register, and of a
+/// result in one.
 const RESULT: u8 = ARGUMENTS as u8;
 const FIRST_VECTOR: u8 = RESULT + 1;
+const VECTOR_RESULT: u8 = FIRST_VECTOR + VECTORS as u8;
 
 /// The values of an argument, or of the result, of calls from one site.
 #[derive(Clone, Debug)]
@@ -189,22 +192,25 @@ fn number_of(site: Option<PcId>) -> u64 {
 impl Arrived {
     /// Its arguments, and its result if that was asked, with their places.
     fn values(&self) -> impl Iterator<Item = (u8, Option<u64>)> {
-        let (general, vectors) = match self.values {
+        let (general, vectors, result) = match self.values {
             ArrivedWith::General(arguments, result) => {
-                let all = (0..).zip(arguments.map(Some));
-                (Some(all.chain(result.map(|of| (RESULT, of)))), None)
+                let arguments = arguments.map(Some);
+                (Some(arguments), None, result.map(|of| (RESULT, of)))
             }
-            ArrivedWith::Vectors(all) => (None, Some((FIRST_VECTOR..).zip(all))),
+            ArrivedWith::Vectors(arguments, result) => {
+                (None, arguments, result.map(|of| (VECTOR_RESULT, of)))
+            }
         };
-        let vectors = vectors.into_iter().flatten();
-        general.into_iter().flatten().chain(vectors)
+        let general = (0..).zip(general.into_iter().flatten());
+        let vectors = (FIRST_VECTOR..).zip(vectors.into_iter().flatten());
+        general.chain(vectors).chain(result)
     }
 
     /// The number of the sites that belong to its values.
     fn sites(&self) -> usize {
         match self.values {
             ArrivedWith::General(..) => sites_of(0),
-            ArrivedWith::Vectors(_) => sites_of(FIRST_VECTOR),
+            ArrivedWith::Vectors(..) => sites_of(FIRST_VECTOR),
         }
     }
 }
@@ -311,6 +317,7 @@ impl Profile {
     pub fn parameter(&self) -> String {
         let parameter = match self.argument {
             RESULT => Parameter::Result,
+            VECTOR_RESULT => Parameter::VectorResult,
             vector if vector >= FIRST_VECTOR => Parameter::VectorArg(vector - FIRST_VECTOR),
             argument => Parameter::Arg(argument),
         };

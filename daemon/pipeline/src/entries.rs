@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use addresses::{ImageAddress, ProcessAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{AtEntries, AtEntry, Burst, Entered, Entry, Miss, Pid, Tid};
+use sampler::{AtEntries, AtEntry, Burst, Entered, Entry, Miss, Pid, Registers, Tid};
 
 pub(crate) use self::width::Kept;
 use consumers::entries::VECTORS;
@@ -52,8 +52,17 @@ pub(crate) struct Target {
     pub(crate) entry: Entry,
     pub(crate) process: ProcessId,
     pub(crate) pc: Pc,
-    /// Its code reads vector registers that may be arguments.
-    pub(crate) reads_vectors: bool,
+    /// What its code does with vector registers.
+    pub(crate) vectors: VectorUse,
+}
+
+/// What a function's code does with vector registers by which values are passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VectorUse {
+    /// It reads such as may be arguments.
+    pub(crate) reads_arguments: bool,
+    /// It writes the one that may be a result.
+    pub(crate) writes_result: bool,
 }
 
 /// What was seen of a target in a while.
@@ -61,13 +70,18 @@ pub(crate) struct Target {
 pub(crate) struct SeenTarget {
     pub(crate) target: Target,
     pub(crate) burst: Result<(Burst, Option<Kept>), Miss>,
-    /// Of a burst that is to tell vector registers: of each call what was in them, if they were
-    /// brought.
-    pub(crate) vectors: Option<Vec<Option<VectorArguments>>>,
+    /// Of a burst that is to tell vector registers: of each call what was in them.
+    pub(crate) vectors: Option<Vec<VectorsOfCall>>,
 }
 
-/// The lower words of the vector registers of arguments.
-pub(crate) type VectorArguments = [u64; VECTORS];
+/// The lower words of the vector registers of a call, as far as they were brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VectorsOfCall {
+    /// Those of arguments, at the entry.
+    pub(crate) arguments: Option<[u64; VECTORS]>,
+    /// That of a result, where the call returned to.
+    pub(crate) result: Option<u64>,
+}
 
 /// What the thread chooses from.
 type Targets = Arc<Mutex<Vec<Target>>>;
@@ -78,7 +92,7 @@ pub struct Entries {
     wanted: Wanted,
     targets: Targets,
     seen: Receiver<SeenTarget>,
-    /// What the handler brought from entries whose bursts have yet to come.
+    /// What the handler brought from entries and returns whose bursts have yet to come.
     stops: VecDeque<AtEntry>,
     /// Bursts that wait for it.
     waiting: VecDeque<(Instant, SeenTarget)>,
@@ -191,7 +205,7 @@ impl Entries {
         lock(&self.targets).retain(|target| target.entry.pid != pid);
     }
 
-    /// Takes what the handler brought from an entry.
+    /// Takes what the handler brought from an entry or a return.
     pub(crate) fn came_in(&mut self, stop: AtEntry) {
         if self.stops.len() >= STOPS {
             self.stops.pop_front();
@@ -219,31 +233,32 @@ impl Entries {
     }
 }
 
-/// What was brought of the calls of a burst: between a hit and the next one of the same thread lies
-/// what belongs to the first.
-fn vectors_of_calls(
-    stops: &mut VecDeque<AtEntry>,
-    tid: Tid,
-    burst: &Burst,
-) -> Vec<Option<VectorArguments>> {
-    let calls = burst.calls.iter();
-    let ends = calls.clone().skip(1).map(|call| call.time);
-    // Behind the last one nothing of this burst comes, but a later burst has other hits.
-    let ends = ends.chain(
-        calls
-            .clone()
-            .last()
-            .map(|call| call.time.saturating_add(HIT)),
-    );
-    let mut take = |(call, end): (&Entered, u64)| {
+/// What was brought of the calls of a burst. What belongs to a hit comes right behind it, before the
+/// thread's next hit, and has its registers.
+fn vectors_of_calls(stops: &mut VecDeque<AtEntry>, tid: Tid, burst: &Burst) -> Vec<VectorsOfCall> {
+    let returns = || burst.calls.iter().filter_map(|call| call.returned);
+    let entries = burst.calls.iter().map(|call| call.time);
+    let mut hits: Vec<u64> = entries.chain(returns().map(|of| of.time)).collect();
+    hits.sort_unstable();
+    let mut take = |time: u64, registers: &Registers| {
+        // Behind the last one nothing of this burst comes, but a later burst has other hits.
+        let end = hits.get(hits.partition_point(|hit| *hit <= time));
+        let end = end.copied().unwrap_or(time.saturating_add(HIT));
         let place = stops
             .iter()
-            .position(|stop| stop.tid == tid && (call.time..end).contains(&stop.time))?;
+            .position(|stop| stop.tid == tid && (time..end).contains(&stop.time))?;
         let stop = stops.remove(place)?;
-        let is_same = stop.registers.is_same_but_resuming(&call.registers);
+        let is_same = stop.registers.is_same_but_resuming(registers);
         is_same.then_some(stop.vectors)
     };
-    calls.zip(ends).map(&mut take).collect()
+    let mut of_call = |call: &Entered| VectorsOfCall {
+        arguments: take(call.time, &call.registers),
+        result: call.returned.and_then(|returned| {
+            let [result, ..] = take(returned.time, &returned.registers)?;
+            Some(result)
+        }),
+    };
+    burst.calls.iter().map(&mut of_call).collect()
 }
 
 fn lock(targets: &Mutex<Vec<Target>>) -> std::sync::MutexGuard<'_, Vec<Target>> {

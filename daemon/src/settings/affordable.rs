@@ -25,7 +25,7 @@ pub(crate) const ASSUMED_COST: Duration = Duration::from_micros(30);
 
 /// The rates that are sampled at where none is asked for. They lie so far apart that the cost,
 /// which is never quite the same, mostly leads to the same one.
-const RATES: [u32; 9] = [1000, 500, 300, 200, 150, 100, 50, 20, 10];
+const RATES: [u32; 10] = [1000, 500, 300, 200, 150, 100, 80, 50, 20, 10];
 
 /// The share of its time that a program may lose by them.
 const BUDGET: f64 = 0.01;
@@ -51,6 +51,10 @@ const FOLLOWED: Duration = Duration::from_nanos(50);
 /// Of the collector, and for each instruction of the window.
 const COLLECTING: Duration = Duration::from_micros(8);
 const INTERPRETED: Duration = Duration::from_nanos(120);
+/// What a wake-up that brings vector registers takes of a thread, beyond its sample
+/// (`docs/decisions/072-vector-registers.md`), where one sample in [`ONE_IN`] has one.
+const WAKING: Duration = Duration::from_micros(61);
+pub(crate) const ONE_IN: u32 = 4;
 
 impl Work {
     /// Of windows of so many instructions at most.
@@ -63,6 +67,15 @@ impl Work {
         Self {
             window,
             each: handler + COLLECTING + INTERPRETED * instructions,
+        }
+    }
+
+    /// This, and vector registers of one sample in [`ONE_IN`], as where all code computes with
+    /// them.
+    pub(crate) fn with_vectors(self) -> Self {
+        Self {
+            each: self.each + WAKING / ONE_IN,
+            ..self
         }
     }
 }
@@ -190,6 +203,7 @@ mod tests {
         assert_eq!(rate(256, 1), 150);
         assert_eq!(rate(256, 4), 100);
         assert_eq!(rate(256, 12), 100);
+        assert_eq!(rate(256, 18), 80);
         assert_eq!(rate(256, 28), 50);
         assert_eq!(rate(16, 1), 300);
         assert_eq!(rate(16, 12), 200);
@@ -231,6 +245,7 @@ mod tests {
         assert!(each(16) < each(64) && each(64) < each(256));
         assert_eq!(each(256), each(1024));
         assert!(Work::of(Engine::Ring, 256).each < each(256));
+        assert!(windows(256).with_vectors().each > each(256));
     }
 
     /// Who asks for much is told what it costs, unless it is little.

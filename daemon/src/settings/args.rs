@@ -181,14 +181,14 @@ pub(crate) struct RecordArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) ways: u32,
 
-    #[arg(long, value_name = "KIND,...", default_value_t, help = kinds())]
-    pub(crate) capture: ValueKinds,
+    #[arg(long, value_name = "KIND,...", help = kinds())]
+    pub(crate) capture: Option<ValueKinds>,
 
     /// Vector registers of samples of user code, which no interrupt shows: auto (of one in four of
     /// those that want them), off, or a number: as many a second and CPU at most. With the engine
-    /// bpf.
-    #[arg(long, value_name = "auto|off|N", default_value = "off")]
-    pub(crate) vectors: VectorsArg,
+    /// bpf [default: auto].
+    #[arg(long, value_name = "auto|off|N")]
+    pub(crate) vectors: Option<VectorsArg>,
 
     /// Key value profiles by the call site of their function too.
     #[arg(long, value_enum, default_value_t = ContextArg::None)]
@@ -342,8 +342,9 @@ pub(crate) enum ClockArg {
 }
 
 /// Of which samples vector registers are brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum VectorsArg {
+    #[default]
     Auto,
     Off,
     /// Of so many a second and CPU at most.
@@ -452,7 +453,11 @@ pub(crate) fn document(folder: &Path) -> io::Result<()> {
 
 /// The help of the kinds of values.
 fn kinds() -> String {
-    format!("Kinds of values, comma-separated: {}", ValueKinds::NAMES)
+    format!(
+        "Kinds of values, comma-separated: {} [default: {}, and vector where --vectors brings them]",
+        ValueKinds::NAMES,
+        ValueKinds::default()
+    )
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -12,7 +12,7 @@ use sampler::probe::{self, BpfRefusal, Calibration, Scope, Timer};
 use sampler::{Clock, Engine, Filter, Sampler, Share, Target, VectorOptions};
 
 use crate::session::{RING_PAGES, batch_bytes};
-use crate::settings::affordable::{Affordable, MANY, Work};
+use crate::settings::affordable::{Affordable, MANY, ONE_IN, Work};
 use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
 use crate::settings::sysctl::{LimitFiles, Raised};
@@ -42,7 +42,7 @@ const LARGEST_BUFFER: u32 = 8 << 20;
 
 /// Of which samples vector registers are brought by `auto`: one in four, and so many a second at
 /// most. Each ends the turn of the thread where others wait for the processor.
-const AUTO_SHARE: f64 = 0.25;
+const AUTO_SHARE: f64 = 1.0 / ONE_IN as f64;
 const MOST_WAKES: u32 = 100;
 /// The least time between two is that of as many times as many.
 const BURST: u32 = 8;
@@ -120,7 +120,10 @@ impl Choices {
             EngineArg::Auto | EngineArg::Bpf => Engine::Bpf,
             EngineArg::Ring => Engine::Ring,
         };
-        let work = Work::of(engine, wanted.window);
+        let mut work = Work::of(engine, wanted.window);
+        if engine == Engine::Bpf && wanted.vectors == VectorsArg::Auto && !wanted.is_raw {
+            work = work.with_vectors();
+        }
         let (period, affordable) = match (wanted.period, wanted.rate) {
             (Some(period), _) => (period, None),
             (None, Some(rate)) => (period_of(rate), None),
@@ -199,9 +202,19 @@ impl Choices {
         config.bpf.vectors = self.vectors(wanted);
         config.bpf.breakpoints = pairs(wanted).is_some();
         // Nothing else keeps it.
-        config.bpf.placement = wanted.is_raw || wanted.capture.contains(ValueKinds::SCHED);
+        config.bpf.placement = wanted.is_raw || self.capture(wanted).contains(ValueKinds::SCHED);
         config.bpf.filter = self.filter(wanted)?;
         Ok(config)
+    }
+
+    /// The kinds of values. Without vector registers nearly all values of the kind `vector` would be
+    /// unknown ones, so it is taken by default only with them.
+    pub(crate) fn capture(&self, wanted: &Recording) -> ValueKinds {
+        let brings_vectors = || self.vectors(wanted).is_some_and(|of| of.share.is_some());
+        wanted.capture.unwrap_or_else(|| match brings_vectors() {
+            true => ValueKinds::default().with(ValueKinds::VECTOR),
+            false => ValueKinds::default(),
+        })
     }
 
     /// Of which samples vector registers are brought: of none, where only breakpoints bring
@@ -247,7 +260,7 @@ impl Choices {
     pub(crate) fn settings(&self, wanted: &Recording) -> Settings {
         Settings {
             window: wanted.window,
-            capture: wanted.capture,
+            capture: self.capture(wanted),
             allow_secrets: wanted.allow_secrets,
             by_caller: wanted.context == ContextArg::Caller,
             seed: self.seed,
@@ -350,7 +363,7 @@ impl Choices {
         };
         let settings = EpochSettings {
             seed: Some(self.seed),
-            capture: Some(wanted.capture.to_string()),
+            capture: Some(self.capture(wanted).to_string()),
             context: Some(match wanted.context {
                 ContextArg::None => KeyedBy::None,
                 ContextArg::Caller => KeyedBy::Caller,

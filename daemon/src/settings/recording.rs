@@ -33,7 +33,8 @@ pub(crate) struct Recording {
     pub(crate) window: u32,
     /// Of so many percent of the samples memory is read ahead.
     pub(crate) ways: u32,
-    pub(crate) capture: ValueKinds,
+    /// `None`: what [`Choices::capture`](super::choices::Choices::capture) says.
+    pub(crate) capture: Option<ValueKinds>,
     pub(crate) vectors: VectorsArg,
     pub(crate) bounce: BounceArg,
     pub(crate) entries: EntriesArg,
@@ -68,7 +69,7 @@ impl From<&RecordArgs> for Recording {
             window: args.window,
             ways: args.ways,
             capture: args.capture,
-            vectors: args.vectors,
+            vectors: args.vectors.unwrap_or_default(),
             bounce: args.bounce,
             entries: args.entries.clone(),
             context: args.context,

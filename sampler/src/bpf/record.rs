@@ -84,14 +84,14 @@ pub struct Stop {
     pub is_exit: bool,
 }
 
-/// What the handler brings of a thread that entered a function.
+/// What the handler brings of a thread that entered a function, or came back from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AtEntry {
     /// When the thread went on, in nanoseconds of `CLOCK_MONOTONIC`: right behind the hit.
     pub time: u64,
     /// The thread.
     pub tid: Tid,
-    /// Its general registers at the entry.
+    /// Its general registers there.
     pub registers: Registers,
     /// The lower words of `xmm0` to `xmm7`.
     pub vectors: [u64; abi::VECTOR_ARGUMENTS as usize],

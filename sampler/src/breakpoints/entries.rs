@@ -36,8 +36,8 @@ pub struct Entry {
     pub returns_to: Option<ReturnAddress>,
 }
 
-/// What runs where a function is entered, and has the thread's vector registers brought: as records
-/// of their own ([`AtEntry`](crate::AtEntry)).
+/// What runs where a function is entered, and where a call returns to, and has the thread's vector
+/// registers brought: as records of their own ([`AtEntry`](crate::AtEntry)).
 #[derive(Debug)]
 pub struct AtEntries(OwnedFd);
 
@@ -58,8 +58,24 @@ pub struct Entered {
     pub return_address: Option<ReturnAddress>,
     /// How often the thread had stopped since the burst began.
     pub stops: u64,
-    /// rax where it came back to [`Entry::returns_to`], if it was seen to.
-    pub result: Option<u64>,
+    /// How it came back to [`Entry::returns_to`], if it was seen to.
+    pub returned: Option<Returned>,
+}
+
+/// A call's return: what the thread had in its registers where it came back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// When.
+    pub time: u64,
+    /// All of them.
+    pub registers: Registers,
+}
+
+impl Returned {
+    /// `rax`, which has an integer result.
+    pub fn result(&self) -> u64 {
+        self.registers.gpr[0]
+    }
 }
 
 /// All calls of a while.
@@ -111,7 +127,10 @@ impl Burst {
                     && call.return_address.map(ReturnAddress::landing) == Some(hit.registers.pc())
             });
             if let Some(call) = call {
-                call.result = Some(hit.registers.gpr[0]);
+                call.returned = Some(Returned {
+                    time: hit.time,
+                    registers: hit.registers,
+                });
             }
         }
         Self {
@@ -147,13 +166,15 @@ fn watch(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<
     };
     let event = open(entry.address, Burst::MOST as u32)?;
     let mut ring = Ring::map(event.as_fd(), PAGES).map_err(refused)?;
-    if let Some(AtEntries(program)) = vectors {
-        sys::set_bpf(event.as_fd(), program.as_fd()).map_err(refused)?;
-    }
     let exit = entry
         .returns_to
         .map(|to| open(to.landing(), 0))
         .transpose()?;
+    for event in [Some(&event), exit.as_ref()].into_iter().flatten() {
+        if let Some(AtEntries(program)) = vectors {
+            sys::set_bpf(event.as_fd(), program.as_fd()).map_err(refused)?;
+        }
+    }
     if let Some(exit) = &exit {
         sys::set_output(exit.as_fd(), event.as_fd()).map_err(refused)?;
         sys::refresh(exit.as_fd(), Burst::MOST as u32 + 1).map_err(refused)?;
@@ -221,7 +242,7 @@ fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
         registers,
         return_address: top.map(ReturnAddress::of_word),
         stops: 0,
-        result: None,
+        returned: None,
     })
 }
 
@@ -311,7 +332,7 @@ mod tests {
                 registers,
                 return_address: Some(ReturnAddress::of_word(to)),
                 stops: 0,
-                result: None,
+                returned: None,
             }
         };
         let hits = vec![
@@ -325,7 +346,11 @@ mod tests {
             hit(17, 0x1000, 0x700, 0x2000, 0),
         ];
         let burst = Burst::new(10, &entry, hits);
-        let seen: Vec<_> = burst.calls.iter().map(|of| (of.stops, of.result)).collect();
+        let seen: Vec<_> = burst
+            .calls
+            .iter()
+            .map(|of| (of.stops, of.returned.map(|returned| returned.result())))
+            .collect();
         assert_eq!(seen, [(1, Some(6)), (2, None), (3, Some(5)), (6, None)]);
         assert!(!burst.is_full);
     }

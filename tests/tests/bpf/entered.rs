@@ -15,24 +15,28 @@ const POINTS: f64 = 2.0;
 const ERRORS: f64 = 4.0;
 /// Seconds of each function.
 const SECONDS: &str = "20";
-/// What is counted of a function: the value of an argument, or the call site.
+/// What is counted of a function: the value of an argument or of the result, or the call site.
 #[derive(Clone, Copy)]
 enum Counted {
     /// The register of the argument, and the value.
     Argument(&'static str, &'static str),
+    /// The parameter of the result, and the value.
+    Result(&'static str, &'static str),
     Site,
 }
 
-/// 2.0 as bits.
+/// 2.0 and 3.0 as bits.
 const TWO: &str = "0x4000000000000000";
+const THREE: &str = "0x4008000000000000";
 
 /// The functions.
-const FUNCTIONS: [(&str, Counted); 6] = [
+const FUNCTIONS: [(&str, Counted); 7] = [
     ("quick", Counted::Argument("rdi", "0x2")),
     ("slow", Counted::Argument("rdi", "0x2")),
     ("lasting", Counted::Argument("rdi", "0x2")),
     ("turns", Counted::Argument("rdi", "0x2")),
     ("real", Counted::Argument("xmm0", TWO)),
+    ("real", Counted::Result("vresult", THREE)),
     ("sites", Counted::Site),
 ];
 
@@ -41,7 +45,8 @@ pub(crate) const SHARES: Test = test(
     shares,
     &[as_root, gcc, cpu_clock, breakpoints],
 );
-/// Shares of arguments, floating-point ones among them, and of call sites are those of executions:
+/// Shares of arguments and results, floating-point ones among them, and of call sites are those of
+/// executions:
 /// where calls are far apart or close together, where a value lasts, and where values take turns.
 /// `args` and `cg` show them beside the shares of time, which are far off.
 fn shares(bench: &Bench) -> Result<()> {
@@ -68,6 +73,9 @@ fn shares(bench: &Bench) -> Result<()> {
                 let share = |base| share_of(&report, register, value, base);
                 (share("entries"), share("time"))
             }
+            Counted::Result(parameter, value) => {
+                (share_of_results(&report("list")?, parameter, value), None)
+            }
             Counted::Site => (first_site(&report("cg")?), None),
         };
         println!(
@@ -93,6 +101,17 @@ fn share_of(report: &Value, register: &str, value: &str, base: &str) -> Option<(
     let row = { rows }.find(|row| row["call_site"].is_null())?;
     let arguments = row["args"].as_array()?.iter();
     let found = { arguments }.find(|of| of["register"] == register && of["base"] == base)?;
+    let values = found["values"].as_array()?.iter();
+    let counted = { values }.find(|of| of["value"] == value)?;
+    Some((counted["percent"].as_f64()?, found["samples"].as_f64()?))
+}
+
+/// The share of a value among what the calls of a function returned, as breakpoints showed it, and
+/// the calls.
+fn share_of_results(report: &Value, parameter: &str, value: &str) -> Option<(f64, f64)> {
+    let rows = report.as_array()?.iter();
+    let mut profiles = rows.flat_map(|row| row["profiles"].as_array().into_iter().flatten());
+    let found = profiles.find(|of| of["parameter"] == parameter && of["base"] == "entries")?;
     let values = found["values"].as_array()?.iter();
     let counted = { values }.find(|of| of["value"] == value)?;
     Some((counted["percent"].as_f64()?, found["samples"].as_f64()?))

@@ -12,7 +12,7 @@ use crate::{FEW_ROUNDS, Recorded, found, tool, tools};
 
 /// Rounds of `fixtures/optimised.c`, and of `fixtures/copied.c`: some seconds.
 const ROUNDS: &str = "2500";
-const ROUNDS_OF_COPIES: &str = "100000";
+const ROUNDS_OF_COPIES: &str = "300000";
 
 /// Least overlap of counters with those of an instrumented run inside functions, in percent.
 const OVERLAP: f64 = 84.0;

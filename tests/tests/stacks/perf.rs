@@ -20,7 +20,7 @@ use vcpi_tests::programs::{Programs, root};
 const OVERLAP: f64 = 0.95;
 /// Rounds of `fixtures/stacks.c`, and of `fixtures/stacks.py`: some seconds.
 const ROUNDS: &str = "150";
-const ROUNDS_OF_PYTHON: &str = "30";
+const ROUNDS_OF_PYTHON: &str = "60";
 /// Fewer stacks of perf than these say nothing.
 const LEAST: f64 = 500.0;
 

@@ -10,7 +10,7 @@ use sampler::{Burst, Entry, RawSample, Record};
 
 use super::Collector;
 use crate::entries::Entries;
-use crate::entries::{Kept, SeenTarget, Target, VectorArguments};
+use crate::entries::{Kept, SeenTarget, Target, VectorUse, VectorsOfCall};
 use consumers::entries::{ARGUMENTS, Arrived, ArrivedWith, Entered, VECTORS};
 use machine::address_space::{AddressSpace, Located};
 use machine::callsite::call_before;
@@ -58,7 +58,7 @@ pub(super) fn meet(
             continue;
         }
         let pc = Pc { image, address };
-        let Some(reads_vectors) = entered_by_calls(space, pc) else {
+        let Some(vectors) = entered_by_calls(space, pc) else {
             entries.refuse(pc);
             continue;
         };
@@ -75,16 +75,15 @@ pub(super) fn meet(
                 },
                 process,
                 pc,
-                reads_vectors,
+                vectors,
             });
         }
     }
 }
 
-/// Whether the function that begins here reads a vector register that may be an argument. `None` if
-/// none begins, or its first instruction is executed more often than it is called: a jump of its
+/// What the function that begins here does with vector registers. `None` if none begins, or its first instruction is executed more often than it is called: a jump of its
 /// own leads there.
-fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<bool> {
+fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<VectorUse> {
     let (start, end) = space.function(pc)?;
     let length = end.0.saturating_sub(start.0);
     if start != pc.address || length > LONGEST {
@@ -97,7 +96,7 @@ fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<bool> {
     }
     let decoder = Decoder::with_ip(64, &code, start.0, DecoderOptions::NONE);
     let mut factory = InstructionInfoFactory::new();
-    let mut reads_vectors = false;
+    let mut vectors = VectorUse::default();
     for instruction in decoder {
         let jumps = matches!(
             instruction.flow_control(),
@@ -107,13 +106,16 @@ fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<bool> {
             return None;
         }
         let info = factory.info_options(&instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
-        reads_vectors |= info.used_registers().iter().any(|used| {
-            let register = used.register();
-            let writes_only = matches!(used.access(), OpAccess::Write | OpAccess::CondWrite);
-            register.is_vector_register() && register.number() < VECTORS && !writes_only
-        });
+        let used = info.used_registers().iter();
+        for of in used.filter(|of| of.register().is_vector_register()) {
+            let (number, access) = (of.register().number(), of.access());
+            let writes_only = matches!(access, OpAccess::Write | OpAccess::CondWrite);
+            let reads_only = matches!(access, OpAccess::Read | OpAccess::CondRead);
+            vectors.reads_arguments |= number < VECTORS && !writes_only;
+            vectors.writes_result |= number == 0 && !reads_only;
+        }
     }
-    Some(reads_vectors)
+    Some(vectors)
 }
 
 /// Where a call came from: the call instruction that it returns behind.
@@ -225,7 +227,7 @@ impl Collector {
         target: &Target,
         burst: &Burst,
         kept: &Kept,
-        vectors: Option<&[Option<VectorArguments>]>,
+        vectors: Option<&[VectorsOfCall]>,
     ) {
         let pid = target.entry.pid;
         let Some(owner) = self.owner(pid, burst.begin, None, false, 0) else {
@@ -256,18 +258,24 @@ impl Collector {
         let mut arrived = |(number, call): (usize, &sampler::Entered)| {
             let site = site(&space, target.pc, call);
             without_site += u64::from(site.is_none());
+            let is_of_site = returns_to.is_some() && call.return_address == returns_to;
             Arrived {
                 caller: site.and_then(|site| shared.pc(site)),
                 values: match vectors {
-                    Some(all) => ArrivedWith::Vectors(match all.get(number).copied().flatten() {
-                        Some(found) => found.map(Some),
-                        None => [None; VECTORS],
-                    }),
+                    Some(all) => {
+                        let of = all.get(number).copied().unwrap_or_default();
+                        let arguments = || match of.arguments {
+                            Some(found) => found.map(Some),
+                            None => [None; VECTORS],
+                        };
+                        ArrivedWith::Vectors(
+                            target.vectors.reads_arguments.then(arguments),
+                            is_of_site.then_some(of.result),
+                        )
+                    }
                     None => ArrivedWith::General(
                         REGISTERS.map(|register| call.registers.gpr[register]),
-                        returns_to
-                            .filter(|_| call.return_address == returns_to)
-                            .map(|_| call.result),
+                        is_of_site.then(|| call.returned.map(|of| of.result())),
                     ),
                 },
             }
@@ -288,7 +296,8 @@ impl Collector {
         let count = counted.len() as u64;
         if let Some(all) = vectors {
             let of_counted = all.get(kept.calls.clone()).unwrap_or_default();
-            let brought = of_counted.iter().flatten().count() as u64;
+            let brought = of_counted.iter().filter(|of| of.arguments.is_some());
+            let brought = brought.count() as u64;
             self.tables.count(Counter::EnteredWithVectors, brought);
             self.tables
                 .count(Counter::EnteredWithoutVectors, count - brought);

@@ -79,9 +79,18 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<SeenTar
         }
         let mut target = target;
         let place = (target.entry.tid, target.entry.address);
+        // Every other burst looks at results as well, of calls from one site.
+        let site = sites.get(&place).copied();
+        target.entry.returns_to = site.filter(|_| rand::random());
         // Some bursts are for vector registers alone.
-        let is_chosen = target.reads_vectors && rand::random_ratio(1, BURSTS_OF_VECTORS);
+        let use_of = target.vectors;
+        let tells_some =
+            use_of.reads_arguments || (use_of.writes_result && target.entry.returns_to.is_some());
+        let is_chosen = tells_some && rand::random_ratio(1, BURSTS_OF_VECTORS);
         let vectors = vectors.filter(|_| is_chosen);
+        if !use_of.writes_result && vectors.is_some() {
+            target.entry.returns_to = None;
+        }
         let begun = Instant::now();
         let judged = if vectors.is_some() {
             let burst = entries(&target.entry, LONGEST, vectors);
@@ -91,9 +100,6 @@ fn run(targets: &Targets, vectors: Option<&AtEntries>, seen: &SyncSender<SeenTar
             })
         } else {
             let width = widths.entry(target.pc).or_default();
-            // Every other burst looks at results as well, of calls from one site.
-            let site = sites.get(&place).copied();
-            target.entry.returns_to = site.filter(|_| rand::random());
             let burst = entries(&target.entry, width.lasts(), None);
             if let Ok(burst) = &burst
                 && !burst.calls.is_empty()

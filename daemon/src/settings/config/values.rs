@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Budget {
 }
 
 /// Kinds of values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kinds(pub(crate) ValueKinds);
 
 impl<'de> Deserialize<'de> for Kinds {

@@ -79,6 +79,7 @@ fn least(parameter: Parameter) -> Option<u64> {
         | Parameter::PairWord(..)
         | Parameter::Taken
         | Parameter::VectorRet
+        | Parameter::VectorResult
         | Parameter::VectorArg(_)
         | Parameter::Stride
         | Parameter::Line
