@@ -23,7 +23,7 @@ const CRATES: &[(&str, Order)] = &[
     ("reports/src", Order::NoCircle),
     ("hotlist/src", Order::NoCircle),
     ("interpreter/src", Order::Any),
-    ("profiledb/src", Order::Any),
+    ("profiledb/src", Order::NoCircle),
     ("sampler/src", Order::Any),
     ("symbols/src", Order::NoCircle),
 ];
