@@ -7,12 +7,11 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
 };
 
+use crate::abi;
 use crate::attr::{Features, Role};
-
-use crate::ring::{Event, open_event};
+use crate::event::{self, Event};
 use crate::{Clock, Config, Cycles, Error, HandlerCounter, Intervals, Pid, Target, sys};
 
-pub(crate) mod abi;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod record;
@@ -285,7 +284,7 @@ impl Bpf {
         cpu: u32,
     ) -> Result<Event, Error> {
         let period = interval.saturating_mul(of);
-        let fd = open_event(config, Role::Clock, period, features, -1, cpu)
+        let fd = event::open(config, Role::Clock, period, features, -1, cpu)
             .map_err(|error| Error::refused(config, &error))?;
         let id = sys::id(fd.as_fd()).map_err(|source| Error::Os {
             what: "ask for an event's id",

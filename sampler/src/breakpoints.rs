@@ -32,14 +32,11 @@ use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::attr::REGISTERS;
-use crate::bpf::abi::BREAKPOINT_PERIOD;
+use crate::bpf::record::BREAKPOINT_PERIOD;
 use crate::bpf::{MOST_OPERANDS, Trapped};
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
 use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
-
-/// The period of the records that the handler makes at an entry: no clock has it.
-pub(crate) const PERIOD: u64 = BREAKPOINT_PERIOD as u64;
 
 /// Pages of the ring that both breakpoints write to: room for their few hits.
 const PAGES: u32 = 8;
@@ -237,7 +234,7 @@ impl Breakpoints {
                 cpu: before.cpu,
                 pid: block.pid,
                 tid: block.tid,
-                period: PERIOD,
+                period: BREAKPOINT_PERIOD,
                 ip: block.entry,
                 mode: Mode::User,
                 interrupted: Some(before.registers),
@@ -458,7 +455,7 @@ fn counter(kind: b::perf_type_id, what: u64) -> b::perf_event_attr {
 /// The attributes of a breakpoint that begins disabled, and whether a hit wakes its reader up.
 fn breakpoint(address: ProcessAddress, stack: u32, wakes: u32) -> b::perf_event_attr {
     let mut attr = counter(b::PERF_TYPE_BREAKPOINT, 0);
-    attr.sample_period = PERIOD;
+    attr.sample_period = BREAKPOINT_PERIOD;
     attr.sample_type = (b::PERF_SAMPLE_TID
         | b::PERF_SAMPLE_TIME
         | b::PERF_SAMPLE_CPU

@@ -6,8 +6,8 @@ use std::fmt;
 use addresses::ReturnAddress;
 use serde::{Deserialize, Serialize};
 
+use crate::abi;
 use crate::block::BlockBytes;
-use crate::bpf::abi;
 use crate::{Pid, Tid, Vectors};
 
 /// One execution of one program: none of its parts comes back while the others stay.

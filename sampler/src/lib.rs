@@ -47,6 +47,7 @@
 //! # Ok::<(), sampler::Error>(())
 //! ```
 
+mod abi;
 mod attr;
 mod block;
 mod bpf;
@@ -56,17 +57,16 @@ mod config;
 mod cpus;
 pub mod decode;
 mod error;
+mod event;
 mod handler;
 mod intervals;
-mod outlet;
 pub mod probe;
-mod reader;
 mod readers;
 mod reasons;
-mod ring;
-mod sources;
+mod sampling;
 mod stats;
 mod stepping;
+mod stop_request;
 mod sys;
 mod types;
 mod vectors;
@@ -90,7 +90,7 @@ pub use handler::{
     CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
 };
 pub use intervals::Intervals;
-pub use ring::{Running, Sampler, Setup};
+pub use sampling::{Running, Sampler, Setup};
 pub use stats::Stats;
 pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
 pub use sys::{

@@ -7,7 +7,7 @@ use std::io;
 use perf_event_open_sys::bindings as b;
 
 use crate::attr::{Features, Role};
-use crate::{Clock, Config, Error, Pid, Target, cpus, ring, sys};
+use crate::{Clock, Config, Error, Pid, Target, cpus, event, sys};
 
 mod bpf;
 mod breakpoints;
@@ -72,7 +72,7 @@ pub fn probe_clock(clock: Clock, scope: Scope) -> Result<Capabilities, ProbeErro
         lost: true,
         user_only: false,
     };
-    match ring::open_event(&config, Role::Both, config.period, &mut features, task, cpu) {
+    match event::open(&config, Role::Both, config.period, &mut features, task, cpu) {
         Ok(_) => Ok(Capabilities {
             user_only: features.user_only,
             lost_totals: features.lost,

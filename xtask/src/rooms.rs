@@ -24,7 +24,7 @@ const CRATES: &[(&str, Order)] = &[
     ("hotlist/src", Order::NoCircle),
     ("interpreter/src", Order::Any),
     ("profiledb/src", Order::NoCircle),
-    ("sampler/src", Order::Any),
+    ("sampler/src", Order::NoCircle),
     ("symbols/src", Order::NoCircle),
 ];
 

@@ -1,7 +1,7 @@
 //! What the handler is told, in the form that it reads: types of [`abi`].
 
-use super::abi;
 use super::kernel::{self, KernelMemory};
+use crate::abi;
 use crate::{CallerRbp, Config, Denial, HandlerCounter, Pid, ProcessKey, Target, UnwindRow};
 
 /// The counters that say of samples of the clock `timer` that nothing came of them.

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
-use super::abi::{self, Plain};
 use super::{Bpf, map};
+use crate::abi::{self, Plain};
 use crate::{Error, MemoryOperand, Tid};
 
 /// It runs whenever a signal is delivered.

@@ -12,7 +12,7 @@ use crate::Packed;
 use crate::attr::Role;
 use crate::block::{Filling, Pool};
 use crate::bpf::{OfCpu, Overflow, record};
-use crate::ring::Event;
+use crate::event::Event;
 use crate::sys::Ring;
 
 /// A new interval begins anew, whatever has passed of the present one: that time is lost to the
