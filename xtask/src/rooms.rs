@@ -22,7 +22,7 @@ const CRATES: &[(&str, Order)] = &[
     ("daemon/src", Order::NoCircle),
     ("reports/src", Order::NoCircle),
     ("hotlist/src", Order::NoCircle),
-    ("interpreter/src", Order::Any),
+    ("interpreter/src", Order::NoCircle),
     ("profiledb/src", Order::NoCircle),
     ("sampler/src", Order::NoCircle),
     ("symbols/src", Order::NoCircle),
