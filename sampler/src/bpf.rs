@@ -10,17 +10,20 @@ use libbpf_rs::{
 use crate::abi;
 use crate::attr::{Features, Role};
 use crate::event::{self, Event};
-use crate::{Clock, Config, Cycles, Error, HandlerCounter, Intervals, Pid, Target, sys};
+use crate::{Clock, Config, Cycles, Error, Intervals, Pid, Target, packed, sys};
 
+mod handler;
 mod kernel;
-pub(crate) mod layout;
-pub(crate) mod record;
+mod layout;
 mod timer;
 mod trapped;
 mod vectors;
 mod verifier;
 
-pub use record::{AtEntry, Packed, Stop};
+pub use handler::{
+    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
+};
+pub use trapped::MemoryOperand;
 pub(crate) use trapped::{MOST_OPERANDS, Trapped};
 pub(crate) use vectors::Wakes;
 
@@ -108,7 +111,7 @@ impl Overflow {
         let (mut entries, mut unread) = (Vec::new(), 0);
         for key in table.keys().collect::<Vec<_>>() {
             let entry = match table.lookup_and_delete(&key) {
-                Ok(Some(value)) => record::cycles(&key, &value, time),
+                Ok(Some(value)) => packed::cycles(&key, &value, time),
                 _ => None,
             };
             match entry {

@@ -31,12 +31,12 @@ pub use self::entries::{AtEntries, Burst, Entered, Entry, entries, entry_cost};
 use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
-use crate::attr::REGISTERS;
-use crate::bpf::record::BREAKPOINT_PERIOD;
-use crate::bpf::{MOST_OPERANDS, Trapped};
+use crate::bpf::{MOST_OPERANDS, MemoryOperand, Trapped};
+use crate::decode::{self, REGISTERS};
+use crate::packed::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
-use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
+use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters};
 
 /// Pages of the ring that both breakpoints write to: room for their few hits.
 const PAGES: u32 = 8;
@@ -73,31 +73,6 @@ pub struct Block {
 impl Block {
     /// How many operands are read at the exit.
     pub const MOST_OPERANDS: usize = MOST_OPERANDS;
-}
-
-/// Where an operand is, by what registers hold at the entry of its block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryOperand {
-    /// Numbers of general registers in the processor's order.
-    pub base: Option<u8>,
-    /// The one that is multiplied.
-    pub index: Option<u8>,
-    /// By what: 1, 2, 4 or 8.
-    pub scale: u8,
-    /// What is added.
-    pub displacement: u64,
-    /// Its size: 1 to 8.
-    pub bytes: u8,
-}
-
-impl MemoryOperand {
-    /// Its address where the general registers hold this.
-    pub fn address(&self, gpr: &[u64; 16]) -> ProcessAddress {
-        let held = |number: Option<u8>| number.map_or(0, |of| gpr[usize::from(of) & 15]);
-        let index = held(self.index).wrapping_mul(self.scale.into());
-        let sum = self.displacement.wrapping_add(held(self.base));
-        ProcessAddress(sum.wrapping_add(index))
-    }
 }
 
 /// What was seen at both ends of a block, in one execution.

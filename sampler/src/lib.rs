@@ -58,24 +58,28 @@ mod cpus;
 pub mod decode;
 mod error;
 mod event;
-mod handler;
 mod intervals;
+mod packed;
 pub mod probe;
 mod readers;
 mod reasons;
+mod record;
+mod refusal;
+mod sample;
 mod sampling;
 mod stats;
 mod stepping;
 mod stop_request;
 mod sys;
-mod types;
+mod thread;
 mod vectors;
 mod wakers;
 
-pub use bpf::{AtEntry, Packed, Stop};
+pub use bpf::{
+    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, MemoryOperand, RowPlace, UnwindRow,
+};
 pub use breakpoints::{
-    AtEntries, Block, Breakpoints, Burst, Entered, Entry, MemoryOperand, Miss, Pair, entries,
-    entry_cost,
+    AtEntries, Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost,
 };
 pub use capture::{
     CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
@@ -86,10 +90,10 @@ pub use config::{
 };
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{
-    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
-};
 pub use intervals::Intervals;
+pub use packed::{AtEntry, Packed, Stop};
+pub use record::{Batch, Mmap, MmapIdentity, Record};
+pub use sample::{Cycles, RawSample};
 pub use sampling::{Running, Sampler, Setup};
 pub use stats::Stats;
 pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
@@ -97,7 +101,5 @@ pub use sys::{
     Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, ordinary_priority,
     peer_groups, vma_from,
 };
-pub use types::{
-    Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
-};
+pub use thread::{Mode, Pid, Registers, Tid, UserRegisters};
 pub use vectors::{VectorState, Vectors, X87};
