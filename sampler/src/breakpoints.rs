@@ -27,7 +27,7 @@ use addresses::ProcessAddress;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
-pub use self::entries::{AtEntries, Burst, Entered, Entry, entries, entry_cost};
+pub use self::entries::{AtEntries, Burst, Entered, FunctionEntry, entries, entry_cost};
 use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;

@@ -79,10 +79,10 @@ pub use bpf::{
     CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, MemoryOperand, RowPlace, UnwindRow,
 };
 pub use breakpoints::{
-    AtEntries, Block, Breakpoints, Burst, Entered, Entry, Miss, Pair, entries, entry_cost,
+    AtEntries, Block, Breakpoints, Burst, Entered, FunctionEntry, Miss, Pair, entries, entry_cost,
 };
 pub use capture::{
-    CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
+    CapturedFrame, CapturedMemory, Change, Context, FrameSource, FramesEnd, Outcome, Placement,
     PlanFailure, ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
 pub use config::{
