@@ -10,7 +10,7 @@ use crate::settings::args::{ContextArg, ReplayArgs};
 use crate::settings::choices;
 use machine::kernel::Kernel;
 use pipeline::collector::{Collector, Settings};
-use pipeline::raw::{Entry, Header, Reader, with_handlers};
+use pipeline::raw::{CollectorInput, Header, Reader, with_handlers};
 use store::{Store, wall_now};
 
 /// Runs a replay; returns the exit status.
@@ -53,20 +53,24 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
         // The answers come behind what asked for them.
         next = loop {
             match reader.next_entry()? {
-                Some(Entry::Answer(pid, answer)) => collector.loadmap.host.replay(pid, answer),
+                Some(CollectorInput::Answer(pid, answer)) => {
+                    collector.loadmap.host.replay(pid, answer)
+                }
                 other => break other,
             }
         };
         match entry {
-            Entry::Record(record, evidence) => collector.record(record, evidence),
-            Entry::Handled(record, evidence, handlers) => {
+            CollectorInput::Record(record, evidence) => collector.record(record, evidence),
+            CollectorInput::Handled(record, evidence, handlers) => {
                 collector.record(with_handlers(record, handlers), evidence);
             }
-            Entry::Scan(pid, now) => collector.loadmap.scan(pid, now, &mut collector.images),
-            Entry::Flush => {
+            CollectorInput::Scan(pid, now) => {
+                collector.loadmap.scan(pid, now, &mut collector.images)
+            }
+            CollectorInput::Flush => {
                 store.flush(collector, &|| true)?;
             }
-            Entry::Answer(..) | Entry::End => {}
+            CollectorInput::Answer(..) | CollectorInput::End => {}
         }
         if collector.tables.is_full() {
             store.flush(collector, &|| true)?;

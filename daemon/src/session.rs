@@ -17,7 +17,7 @@ use consumers::events::lost::Lost;
 use consumers::tables::Wanted;
 use pipeline::collector::Collector;
 use pipeline::merge::Merge;
-use pipeline::raw::Entry;
+use pipeline::raw::CollectorInput;
 use store::flush::Snapshot;
 use store::{Saved, Store};
 
@@ -153,7 +153,7 @@ impl Session {
             let now = sampler::clock_now();
             let collector = &mut self.collector;
             collector.loadmap.scan(pid, now, &mut collector.images);
-            self.collector.note(&Entry::Scan(pid, now));
+            self.collector.note(&CollectorInput::Scan(pid, now));
         }
     }
 
@@ -484,7 +484,7 @@ impl Session {
     }
 
     fn note_flush(&mut self) {
-        self.collector.note(&Entry::Flush);
+        self.collector.note(&CollectorInput::Flush);
         self.store.count_unsaved(&mut self.collector);
         self.store.measure(&mut self.collector.tables, self.cpus);
     }

@@ -21,7 +21,7 @@ pub enum Exit {
 
 /// Instructions that run one after the other. Calls come back, and so end no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct BasicBlock {
     /// Address of the first instruction.
     pub start: u64,
     /// Address of the last instruction.
@@ -49,7 +49,7 @@ pub struct Call {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionCode {
     /// The blocks, by address. The first one is the entry.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<BasicBlock>,
     /// The calls, by address.
     pub calls: Vec<Call>,
 }
@@ -86,7 +86,7 @@ impl FunctionCode {
             }
         }
         let mut function = FunctionCode::default();
-        let mut open: Option<Block> = None;
+        let mut open: Option<BasicBlock> = None;
         for step in &steps {
             if leaders.contains(&step.at)
                 && let Some(block) = open.take()
@@ -96,7 +96,7 @@ impl FunctionCode {
             if open.is_none() && function.blocks.len() >= FunctionCode::MOST_BLOCKS {
                 break;
             }
-            let block = open.get_or_insert(Block {
+            let block = open.get_or_insert(BasicBlock {
                 start: step.at,
                 last: step.at,
                 end: step.end,
@@ -119,7 +119,7 @@ impl FunctionCode {
             }
         }
         // What would run on behind the function leaves it.
-        function.blocks.extend(open.map(|block| Block {
+        function.blocks.extend(open.map(|block| BasicBlock {
             exit: Exit::Ends,
             ..block
         }));

@@ -21,6 +21,6 @@ mod evidence;
 mod solve;
 
 pub use chain::Chain;
-pub use code::{Block, Call, Exit, FunctionCode};
+pub use code::{BasicBlock, Call, Exit, FunctionCode};
 pub use counts::{Counts, Edge, Options, Way};
 pub use evidence::Evidence;

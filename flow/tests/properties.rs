@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow::{Block, Chain, Counts, Evidence, Exit, FunctionCode, Options, Way};
+use flow::{BasicBlock, Chain, Counts, Evidence, Exit, FunctionCode, Options, Way};
 use proptest::prelude::*;
 
 /// A graph: for each block up to three ways, and how often each is taken in turn.
@@ -127,7 +127,7 @@ proptest! {
 
 /// A function of blocks of two instructions, 16 bytes apart, with these exits.
 fn function(exits: &[Exit]) -> FunctionCode {
-    let block = |(start, exit): (u64, &Exit)| Block {
+    let block = |(start, exit): (u64, &Exit)| BasicBlock {
         start,
         last: start + 8,
         end: start + 16,

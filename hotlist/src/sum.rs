@@ -17,7 +17,7 @@ use crate::words::Words;
 /// by weight. Values that come often stay as they are.
 #[derive(Clone, Debug)]
 pub struct Sum<V = u64> {
-    values: BTreeMap<V, Entry>,
+    values: BTreeMap<V, ValueSums>,
     most: usize,
     events: f64,
     threshold: f64,
@@ -27,7 +27,7 @@ pub struct Sum<V = u64> {
 
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct ValueSums {
     estimate: f64,
     variance: f64,
     least: f64,
@@ -105,9 +105,9 @@ impl<V: Words + Ord> Sum<V> {
     }
 
     fn add_tuple(&mut self, tuple: &Estimate<V>) {
-        let fresh = Entry {
+        let fresh = ValueSums {
             first: u64::MAX,
-            ..Entry::default()
+            ..ValueSums::default()
         };
         let entry = self.values.entry(tuple.value).or_insert(fresh);
         entry.estimate += tuple.estimate;
@@ -144,7 +144,7 @@ impl<V: Words + Ord> Sum<V> {
     }
 
     fn reduce(&mut self, coins: &mut impl Coins) {
-        let weight = |entry: &Entry| Weight {
+        let weight = |entry: &ValueSums| Weight {
             estimate: entry.estimate,
             variance: entry.variance,
         };
@@ -185,7 +185,7 @@ impl<V: Words + Ord> Sum<V> {
 
     /// The values, highest estimate first; of equal ones the least first.
     pub fn tuples(&self) -> impl Iterator<Item = Summed<V>> + use<V> {
-        let summed = |(&value, entry): (&V, &Entry)| Summed {
+        let summed = |(&value, entry): (&V, &ValueSums)| Summed {
             value,
             least: entry.least,
             first: entry.first,

@@ -47,7 +47,7 @@ impl Key {
 
 /// A place for an instruction: what a window needs of most lies together, in two cache lines.
 #[repr(C, align(64))]
-struct Entry {
+struct CachedInstruction {
     key: Key,
     /// The encoding of the instruction, zeros behind it.
     bytes: [u8; CODE_BYTES],
@@ -57,12 +57,15 @@ struct Entry {
     decoded: Decoded,
 }
 
-const _: () = assert!(size_of::<Entry>() == 192 && offset_of!(Entry, decoded) + HOT_BYTES <= 128);
+const _: () = assert!(
+    size_of::<CachedInstruction>() == 192
+        && offset_of!(CachedInstruction, decoded) + HOT_BYTES <= 128
+);
 
 /// Bytes that are compared at once.
 const WORD: usize = 8;
 
-impl Entry {
+impl CachedInstruction {
     /// Whether these bytes begin with the instruction's.
     #[inline(always)]
     fn is_start_of(&self, code: &[u8]) -> bool {
@@ -113,7 +116,7 @@ pub struct DecodeCache {
     /// Where the instruction of a key is: its number alone, so that what is looked through is
     /// small, and what is looked at besides is the instruction that is asked for.
     places: HashTable<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<CachedInstruction>,
     /// Entries to be used.
     capacity: usize,
     /// The entry that was asked for last.
@@ -137,7 +140,7 @@ impl DecodeCache {
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, 1 << 24);
         // Before anything was asked for, that was the last.
-        let none = Entry {
+        let none = CachedInstruction {
             key: Key::NONE,
             bytes: [0; CODE_BYTES],
             next: [0; 2],
@@ -343,7 +346,8 @@ impl DecodeCache {
     /// Bytes that it takes when it is full, to a few percent.
     pub fn bytes(&self) -> usize {
         let place = size_of::<u32>() + 1;
-        self.entries.capacity() * size_of::<Entry>() + self.places.capacity() / 7 * 8 * place
+        self.entries.capacity() * size_of::<CachedInstruction>()
+            + self.places.capacity() / 7 * 8 * place
     }
 
     /// Number of instructions held.
@@ -406,7 +410,7 @@ impl DecodeCache {
     /// A place for an instruction that is not held.
     fn place(&mut self, key: Key) -> usize {
         let index = if self.entries.len() <= self.capacity {
-            self.entries.push(Entry {
+            self.entries.push(CachedInstruction {
                 key,
                 bytes: [0; CODE_BYTES],
                 next: [0; 2],

@@ -7,8 +7,8 @@ use iced_x86::{ConditionCode, Instruction};
 use crate::effects::Effects;
 use crate::machine::{Flow, Machine};
 use crate::operand::Operands;
+use crate::prepared_kind::PreparedKind;
 use crate::stop::StopReason;
-use crate::trace::kind::PreparedKind;
 use crate::treatment::Support;
 
 /// What executes an instruction.

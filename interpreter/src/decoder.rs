@@ -6,9 +6,9 @@ use crate::decode::{Decoded, Handler, traits};
 use crate::effects::Effects;
 use crate::exec::{dispatch, skip, system, vector, x87};
 use crate::operand::{AddressPart, Operands};
+use crate::prepared_kind::PreparedKind;
 use crate::processor::Processor;
 use crate::stop::StopReason;
-use crate::trace::kind::PreparedKind;
 use crate::treatment::{self, Support};
 
 impl Decoded {

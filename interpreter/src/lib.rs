@@ -91,6 +91,7 @@ mod operand;
 mod overlay;
 mod path;
 mod pieces;
+mod prepared_kind;
 mod processor;
 mod registers;
 mod rflags;

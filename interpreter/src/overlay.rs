@@ -8,16 +8,16 @@ use crate::host::{CodeMemory, Memory};
 use crate::word::{Width, Word};
 
 /// Aligned 8-byte pieces of memory that the overlay can hold.
-const CHUNKS: usize = 64;
+const SLOTS: usize = 64;
 /// Ranges of unknown bytes that the overlay can hold.
 const HOLES: usize = 8;
 
 #[derive(Clone, Copy)]
-struct Chunk {
+struct Slot {
     /// Address of the first byte, a multiple of 8.
     base: u64,
     value: Word,
-    /// Which bytes of the chunk were stored to.
+    /// Which bytes of the slot were stored to.
     stored: u8,
 }
 
@@ -31,39 +31,39 @@ struct Hole {
 /// Stores of a window, byte by byte known or unknown. A fixed size: what no longer fits turns into
 /// unknown memory, never into memory as it was before.
 ///
-/// A byte is, in this order: in a chunk that stored it; in a hole, then unknown; unknown if a store
+/// A byte is, in this order: in a slot that stored it; in a hole, then unknown; unknown if a store
 /// went to an unknown address; unknown if a store went to another address where the same memory may
 /// be mapped; else as in the memory of the interrupt.
 ///
 /// Memory that is mapped twice: pages are mapped whole, so two addresses of one byte agree in their
-/// lowest twelve bits. Then they also fall to the same bit of `marks`. So what no chunk's bit
+/// lowest twelve bits. Then they also fall to the same bit of `marks`. So what no slot's bit
 /// stands for is clear under all its addresses, and the host is asked only where bits meet and
-/// pages differ. A store takes from the chunks that are there already what it may have overwritten
-/// through another address ([`Overlay::forget_aliases`]); a load of what no chunk has at its own
-/// address looks for chunks and holes at others ([`Overlay::aliased_bytes`]).
+/// pages differ. A store takes from the slots that are there already what it may have overwritten
+/// through another address ([`Overlay::forget_aliases`]); a load of what no slot has at its own
+/// address looks for slots and holes at others ([`Overlay::aliased_bytes`]).
 #[derive(Clone)]
 pub(crate) struct Overlay {
-    chunks: [Chunk; CHUNKS],
+    slots: [Slot; SLOTS],
     len: usize,
-    /// By the bit that a chunk falls to in `marks`, where the newest of them is held; of a bit that
+    /// By the bit that a slot falls to in `marks`, where the newest of them is held; of a bit that
     /// is not set, anywhere.
     places: [u8; MARKS],
-    /// The chunk to give up next when all are taken.
+    /// The slot to give up next when all are taken.
     victim: usize,
     holes: [Hole; HOLES],
     hole_len: usize,
     /// A store went to an unknown address, or a hole found no place.
     all_unknown: bool,
-    /// Marks of the chunks that were stored to, each in the bit that it falls to; all of them where
+    /// Marks of the slots that were stored to, each in the bit that it falls to; all of them where
     /// there are holes.
     marks: Marks,
-    /// Marks of the chunks alone (`taken`), and the marks to which more than one chunk fell
+    /// Marks of the slots alone (`taken`), and the marks to which more than one slot fell
     /// (`crowded`).
     taken: Marks,
     crowded: Marks,
     /// Whether any of `marks` is set.
     any: bool,
-    /// Bits that the pages of chunks fall to; all of them where there are holes.
+    /// Bits that the pages of slots fall to; all of them where there are holes.
     pages: u64,
     /// Pages that nothing was stored to, each with [`CLEAR`] set: code is mostly in the page of an
     /// instruction before, and what is stored is not.
@@ -104,7 +104,7 @@ fn byte_set(first: u32, count: u32) -> u8 {
     set << first
 }
 
-/// Whether two chunks lie in different pages at the same offset.
+/// Whether two slots lie in different pages at the same offset.
 fn meet(a: u64, b: u64) -> bool {
     a != b && (a ^ b).is_multiple_of(PAGE)
 }
@@ -114,19 +114,19 @@ fn page_bit(address: u64) -> u64 {
     1 << (address / PAGE % 64)
 }
 
-/// One bit for each of the chunks of a page.
+/// One bit for each of the slots of a page.
 type Marks = [u64; MARK_WORDS];
 
 const MARKS: usize = PAGE as usize / 8;
 const MARK_WORDS: usize = MARKS / 64;
 
-/// Number of the bit that the chunk of a byte falls to.
+/// Number of the bit that the slot of a byte falls to.
 #[inline(always)]
 fn place(address: u64) -> usize {
     (address >> 3) as usize % MARKS
 }
 
-/// Whether the bit of the chunk that a byte lies in is set.
+/// Whether the bit of the slot that a byte lies in is set.
 #[inline(always)]
 fn has(marks: &Marks, address: u64) -> bool {
     let place = place(address);
@@ -142,11 +142,11 @@ fn add(marks: &mut Marks, address: u64) {
 impl Overlay {
     pub(crate) fn new() -> Self {
         Self {
-            chunks: [Chunk {
+            slots: [Slot {
                 base: 0,
                 value: Word::UNKNOWN,
                 stored: 0,
-            }; CHUNKS],
+            }; SLOTS],
             len: 0,
             places: [0; MARKS],
             victim: 0,
@@ -183,22 +183,22 @@ impl Overlay {
     /// interrupt: no byte of it can have been stored to.
     #[inline]
     pub(crate) fn is_clear(&self, address: u64, width: Width) -> bool {
-        // So many bytes lie in two chunks at most, which may be those at both ends of memory.
+        // So many bytes lie in two slots at most, which may be those at both ends of memory.
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
         !has(&self.marks, address) && !has(&self.marks, last) && !self.all_unknown
     }
 
     /// What a load of the `width` at `address` yields if the window stored all its bytes, and they
-    /// lie in one chunk.
+    /// lie in one slot.
     #[inline]
     pub(crate) fn stored(&self, address: u64, width: Width) -> Option<Word> {
         let offset = (address & 7) as u32;
         if offset + width.bytes() > 8 {
             return None;
         }
-        let chunk = &self.chunks[self.find(address & !7)?];
+        let slot = &self.slots[self.find(address & !7)?];
         let set = byte_set(offset, width.bytes());
-        (chunk.stored & set == set).then(|| chunk.value.shifted_down(offset).truncate(width))
+        (slot.stored & set == set).then(|| slot.value.shifted_down(offset).truncate(width))
     }
 
     /// Which bytes of the `width` at `address` a load must not take from the memory of the
@@ -216,16 +216,16 @@ impl Overlay {
         let first = self.find(address & !7);
         let second = (address ^ last > 7).then(|| self.find(last & !7)).flatten();
         for index in [first, second].into_iter().flatten() {
-            let chunk = &self.chunks[index];
-            // Distance from the load's first byte to the chunk's: both orders can overlap.
-            let offset = chunk.base.wrapping_sub(address) as i64;
+            let slot = &self.slots[index];
+            // Distance from the load's first byte to the slot's: both orders can overlap.
+            let offset = slot.base.wrapping_sub(address) as i64;
             if !(-7..i64::from(bytes)).contains(&offset) {
                 continue;
             }
             let (stored, knows, value) = (
-                chunk.stored,
-                chunk.value.known_bytes(),
-                chunk.value.known_bits(),
+                slot.stored,
+                slot.value.known_bytes(),
+                slot.value.known_bits(),
             );
             let (stored, knows, value) = if offset >= 0 {
                 let by = offset as u32;
@@ -261,16 +261,16 @@ impl Overlay {
 
     /// Whether a byte may have been stored to through another address.
     fn is_aliased<M: Memory + ?Sized>(&self, byte: u64, memory: &mut M) -> bool {
-        let chunks = self.chunks[..self.len].iter();
-        let mut meeting = chunks
-            .filter(|chunk| meet(chunk.base, byte & !7) && chunk.stored >> (byte & 7) & 1 != 0);
-        meeting.any(|chunk| memory.may_alias(chunk.base, chunk.base.saturating_add(7), byte))
+        let slots = self.slots[..self.len].iter();
+        let mut meeting =
+            slots.filter(|slot| meet(slot.base, byte & !7) && slot.stored >> (byte & 7) & 1 != 0);
+        meeting.any(|slot| memory.may_alias(slot.base, slot.base.saturating_add(7), byte))
             || self.holes[..self.hole_len]
                 .iter()
                 .any(|hole| memory.may_alias(hole.first, hole.last, byte))
     }
 
-    /// Takes from the chunks what a store to these bytes may have overwritten through another
+    /// Takes from the slots what a store to these bytes may have overwritten through another
     /// address.
     #[inline(never)]
     pub(crate) fn forget_aliases<M: Memory + ?Sized>(
@@ -279,16 +279,16 @@ impl Overlay {
         last: u64,
         memory: &mut M,
     ) {
-        for chunk in &mut self.chunks[..self.len] {
-            // Most chunks lie at other offsets in their pages than all that is stored.
-            let before = first.wrapping_sub(chunk.base) % PAGE;
-            let behind = chunk.base.wrapping_sub(first) % PAGE;
+        for slot in &mut self.slots[..self.len] {
+            // Most slots lie at other offsets in their pages than all that is stored.
+            let before = first.wrapping_sub(slot.base) % PAGE;
+            let behind = slot.base.wrapping_sub(first) % PAGE;
             if before > 7 && behind > last - first {
                 continue;
             }
             let mut hit = 0;
-            for i in (0..8u32).filter(|i| chunk.stored >> i & 1 != 0) {
-                let byte = chunk.base.wrapping_add(u64::from(i));
+            for i in (0..8u32).filter(|i| slot.stored >> i & 1 != 0) {
+                let byte = slot.base.wrapping_add(u64::from(i));
                 // Distance to the first stored byte at the same offset in its page.
                 let distance = byte.wrapping_sub(first) % PAGE;
                 let is_other = !(first..=last).contains(&byte);
@@ -296,18 +296,18 @@ impl Overlay {
                     hit |= 1 << i;
                 }
             }
-            chunk.value = chunk.value.with_bytes(hit, Word::UNKNOWN);
+            slot.value = slot.value.with_bytes(hit, Word::UNKNOWN);
         }
     }
 
-    /// Whether a chunk of other memory may fall together with those that hold an operand.
+    /// Whether a slot of other memory may fall together with those that hold an operand.
     #[inline]
     pub(crate) fn is_crowded(&self, address: u64, width: Width) -> bool {
         let last = address.wrapping_add(u64::from(width.bytes()) - 1);
         has(&self.crowded, address) || has(&self.crowded, last)
     }
 
-    /// The bytes from `address` on (at most 8) that lie in unknown memory, chunks aside.
+    /// The bytes from `address` on (at most 8) that lie in unknown memory, slots aside.
     fn unknown_bytes(&self, address: u64, count: u32) -> u8 {
         if self.all_unknown {
             return byte_set(0, count);
@@ -388,8 +388,8 @@ impl Overlay {
 
     /// Whether some byte from `address` to `last` may have been stored to at a known address.
     fn holds(&self, address: u64, last: u64) -> bool {
-        self.chunks[..self.len].iter().any(|chunk| {
-            chunk.stored != 0 && chunk.base <= last && chunk.base.saturating_add(7) >= address
+        self.slots[..self.len].iter().any(|slot| {
+            slot.stored != 0 && slot.base <= last && slot.base.saturating_add(7) >= address
         }) || self.holes[..self.hole_len]
             .iter()
             .any(|hole| hole.first <= last && hole.last >= address)
@@ -399,7 +399,7 @@ impl Overlay {
     #[inline(always)]
     pub(crate) fn store(&mut self, address: u64, width: Width, value: Word) {
         let (base, offset) = (address & !7, (address & 7) as u32);
-        // What is shifted out is in the next chunk.
+        // What is shifted out is in the next slot.
         let mask = width.mask() << (8 * offset);
         let set = byte_set(0, width.bytes()) << offset;
         self.store_chunk(base, value.shifted_up(offset), set, mask);
@@ -408,7 +408,7 @@ impl Overlay {
         }
     }
 
-    /// Stores what is left of an operand whose first bytes are in the chunk at `base`.
+    /// Stores what is left of an operand whose first bytes are in the slot at `base`.
     #[inline(never)]
     fn store_rest(&mut self, base: u64, width: Width, value: Word, first: u32) {
         let mask = width.mask() >> (8 * first);
@@ -421,11 +421,11 @@ impl Overlay {
     fn store_chunk(&mut self, base: u64, value: Word, stored: u8, mask: u64) {
         match self.find(base) {
             Some(index) => {
-                let chunk = &mut self.chunks[index];
-                chunk.value = chunk.value.with_masked(stored, mask, value);
-                chunk.stored |= stored;
+                let slot = &mut self.slots[index];
+                slot.value = slot.value.with_masked(stored, mask, value);
+                slot.stored |= stored;
             }
-            None => self.add_chunk(Chunk {
+            None => self.add_slot(Slot {
                 base,
                 value: Word::UNKNOWN.with_masked(stored, mask, value),
                 stored,
@@ -433,32 +433,32 @@ impl Overlay {
         }
     }
 
-    /// Where the chunk of that base is held.
+    /// Where the slot of that base is held.
     #[inline]
     fn find(&self, base: u64) -> Option<usize> {
         if !has(&self.marks, base) {
             return None;
         }
-        let held = &self.chunks[..self.len];
+        let held = &self.slots[..self.len];
         let index = usize::from(self.places[place(base)]);
         match held.get(index) {
-            Some(chunk) if chunk.base == base => Some(index),
-            // Another chunk fell to the same bit since.
-            _ => held.iter().position(|chunk| chunk.base == base),
+            Some(slot) if slot.base == base => Some(index),
+            // Another slot fell to the same bit since.
+            _ => held.iter().position(|slot| slot.base == base),
         }
     }
 
-    /// Adds a chunk of a base that none has; the oldest place is given up when there is none.
+    /// Adds a slot of a base that none has; the oldest place is given up when there is none.
     #[inline(never)]
-    fn add_chunk(&mut self, chunk: Chunk) {
-        let base = chunk.base;
-        let index = if self.len < CHUNKS {
+    fn add_slot(&mut self, slot: Slot) {
+        let base = slot.base;
+        let index = if self.len < SLOTS {
             self.len += 1;
             self.len - 1
         } else {
             let index = self.victim;
-            self.victim = (index + 1) % CHUNKS;
-            let old = self.chunks[index].base;
+            self.victim = (index + 1) % SLOTS;
+            let old = self.slots[index].base;
             self.add_hole(Hole {
                 first: old,
                 last: old.saturating_add(7),
@@ -480,7 +480,7 @@ impl Overlay {
         self.pages |= page_bit(base);
         // There are 64.
         self.places[place(base)] = index as u8;
-        self.chunks[index] = chunk;
+        self.slots[index] = slot;
     }
 
     /// Unknown bytes are stored to a range. A range that wraps makes all memory unknown.
@@ -492,10 +492,10 @@ impl Overlay {
             self.store_anywhere();
             return;
         };
-        for chunk in &mut self.chunks[..self.len] {
+        for slot in &mut self.slots[..self.len] {
             for i in 0..8u32 {
-                if (address..=last).contains(&chunk.base.wrapping_add(u64::from(i))) {
-                    chunk.stored &= !(1 << i);
+                if (address..=last).contains(&slot.base.wrapping_add(u64::from(i))) {
+                    slot.stored &= !(1 << i);
                 }
             }
         }

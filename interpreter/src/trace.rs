@@ -16,7 +16,6 @@
 //! [`holds`](crate::Code::holds).
 
 mod form;
-pub(crate) mod kind;
 mod run;
 mod store;
 mod work;

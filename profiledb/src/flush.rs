@@ -1,5 +1,6 @@
 //! Flushes: transactions that are saved whole or not at all.
 
+mod check;
 mod referred;
 mod regions;
 mod stacks;
@@ -18,7 +19,7 @@ use crate::intern::{Caches, Generation};
 use crate::tables::stored::{StoredCounter, StoredFlush, StoredParameter};
 use crate::tables::{self, Record};
 use crate::writer::{PcRowId, ProcessRowId, SubjectRowId, Writer};
-use crate::{Calls, Directions, Error, lists, open};
+use crate::{Calls, Directions, Error, open};
 
 /// The hotlist of one parameter at one PC, as a flush takes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,12 +69,20 @@ pub struct Flush<'w> {
     used_before: u64,
 }
 
+impl Writer {
+    /// Begins the flush of what was collected from `started` to `ended`, in nanoseconds of
+    /// the Unix epoch.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another writer keeps the database, [`Error::NewerSchema`] and its like
+    /// if another program has made something else of it, [`Error::DiskFull`] and the like.
+    pub fn begin(&mut self, started: i64, ended: i64) -> Result<Flush<'_>, Error> {
+        Flush::begin(self, started, ended)
+    }
+}
+
 impl<'w> Flush<'w> {
-    pub(crate) fn begin(
-        writer: &'w mut Writer,
-        started: i64,
-        ended: i64,
-    ) -> Result<Flush<'w>, Error> {
+    fn begin(writer: &'w mut Writer, started: i64, ended: i64) -> Result<Flush<'w>, Error> {
         writer
             .conn
             .execute_batch("BEGIN IMMEDIATE")
@@ -167,7 +176,7 @@ impl<'w> Flush<'w> {
     pub fn hotlist(&mut self, row: &NewHotlist<'_>) -> Result<(), Error> {
         self.check_all(row.process, row.subject, row.pc, row.caller)?;
         self.check_failed()?;
-        lists::check(row)?;
+        check::check(row)?;
         let parameter = self.parameter(row.parameter)?;
         let list = ListOf {
             process: row.process.row,

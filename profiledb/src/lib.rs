@@ -37,8 +37,6 @@ mod intern;
 #[cfg(feature = "database")]
 mod list;
 #[cfg(feature = "database")]
-mod lists;
-#[cfg(feature = "database")]
 mod log;
 #[cfg(feature = "database")]
 mod moment;

@@ -30,6 +30,11 @@ const PAIRS: u8 = 2;
 /// The most events that are told by a whole number: all of these are exact as floats.
 const MOST_COUNTED: f64 = (1_u64 << 53) as f64;
 
+/// Whether so far, 0 to 1, the windows of a list can have come at even distances.
+pub(crate) fn is_even(even: f64) -> bool {
+    (0.0..=1.0).contains(&even)
+}
+
 /// Appends a value. What is appended does not depend on what is there, so that the values of two
 /// lists are those of the one behind those of the other.
 pub(crate) fn put_tuple(bytes: &mut Vec<u8>, tuple: &Estimate<u64>) {

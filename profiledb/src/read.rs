@@ -11,6 +11,7 @@ mod asked;
 mod builder;
 mod chunks;
 mod file;
+mod lists;
 mod order;
 mod referred;
 mod regions;

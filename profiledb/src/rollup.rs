@@ -33,7 +33,7 @@ use hour::{Found, Hour};
 use join::Join;
 pub use moment::Moment;
 pub use period::Grain;
-use rolled::{Chunk, Rolled};
+use rolled::{Rolled, RolledChunk};
 
 /// The most values of a list that is rolled up.
 const MOST_VALUES: usize = 64;
@@ -214,7 +214,12 @@ fn asked_alone(conn: &Connection) -> rusqlite::Result<HashSet<i64>> {
 }
 
 /// Writes what came of a bucket.
-fn insert(conn: &Connection, image: i64, bucket: u64, chunks: &[Chunk]) -> rusqlite::Result<()> {
+fn insert(
+    conn: &Connection,
+    image: i64,
+    bucket: u64,
+    chunks: &[RolledChunk],
+) -> rusqlite::Result<()> {
     for chunk in chunks {
         let row = StoredChunk {
             flush: chunk.target,

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use crate::budget::Budget;
-use crate::flush::Flush;
 use crate::intern::{Caches, Generation};
 use crate::rows::Epoch;
 use crate::{Error, log, open, recover, tables, to_sql};
@@ -141,16 +140,6 @@ impl Writer {
     /// The database, as an absolute path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Begins the flush of what was collected from `started` to `ended`, in nanoseconds of
-    /// the Unix epoch.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] if another writer keeps the database, [`Error::NewerSchema`] and its like
-    /// if another program has made something else of it, [`Error::DiskFull`] and the like.
-    pub fn begin(&mut self, started: i64, ended: i64) -> Result<Flush<'_>, Error> {
-        Flush::begin(self, started, ended)
     }
 
     /// Notes the end of the epoch, in nanoseconds of the Unix epoch.

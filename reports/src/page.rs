@@ -8,13 +8,13 @@ use crate::render::Table;
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Page {
-    blocks: Vec<Block>,
+    blocks: Vec<PagePart>,
 }
 
 /// A part of an answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Block {
+pub(crate) enum PagePart {
     /// Lines that belong together.
     Text(String),
     /// What a report is, in a line, and what else there is to know.
@@ -39,7 +39,7 @@ pub(crate) enum Block {
 
 impl Page {
     /// The parts.
-    pub(crate) fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[PagePart] {
         &self.blocks
     }
 
@@ -47,28 +47,28 @@ impl Page {
     pub(crate) fn keep_first(&mut self, most: usize) -> usize {
         let (mut items, mut more) = (0, 0);
         self.blocks.retain_mut(|block| match block {
-            Block::Table(table) => {
+            PagePart::Table(table) => {
                 more += table.keep_first(most);
                 true
             }
-            Block::Item { .. } => {
+            PagePart::Item { .. } => {
                 items += 1;
                 more += usize::from(items > most);
                 items <= most
             }
-            Block::Text(_) | Block::About { .. } | Block::Gap => true,
+            PagePart::Text(_) | PagePart::About { .. } | PagePart::Gap => true,
         });
         more
     }
 
     /// Adds lines that belong together.
     pub(crate) fn text(&mut self, text: impl Into<String>) {
-        self.blocks.push(Block::Text(text.into()));
+        self.blocks.push(PagePart::Text(text.into()));
     }
 
     /// Adds what a report is, in a line, and what else there is to know of it.
     pub(crate) fn about(&mut self, line: &str, more: &str) {
-        self.blocks.push(Block::About {
+        self.blocks.push(PagePart::About {
             line: line.to_owned(),
             more: more.to_owned(),
         });
@@ -76,16 +76,16 @@ impl Page {
 
     /// Adds a single line to a list.
     pub(crate) fn item(&mut self, depth: u8, text: String) {
-        self.blocks.push(Block::Item { depth, text });
+        self.blocks.push(PagePart::Item { depth, text });
     }
 
     /// Adds rows and columns.
     pub(crate) fn table(&mut self, table: Table) {
-        self.blocks.push(Block::Table(table));
+        self.blocks.push(PagePart::Table(table));
     }
 
     /// Sets apart what follows.
     pub(crate) fn gap(&mut self) {
-        self.blocks.push(Block::Gap);
+        self.blocks.push(PagePart::Gap);
     }
 }

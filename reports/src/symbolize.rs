@@ -157,7 +157,7 @@ pub(crate) fn first_lines(elf: &Elf, names: &BTreeSet<&str>) -> BTreeMap<String,
 /// One of the functions that an address is in: the one that its code was made for, or one that was
 /// inlined there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Frame {
+pub(crate) struct SymbolizedFrame {
     /// Its name, where known.
     pub(crate) name: Option<String>,
     /// The source file of the address, or of the inlined call in it.
@@ -174,7 +174,7 @@ pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<SourcePlace>> {
 
 /// The functions that addresses are in, the innermost first: the last one is not inlined. `None`
 /// if there is no debug information to read.
-pub(crate) fn chains(elf: &Elf, addresses: &[u64]) -> Option<Vec<Vec<Frame>>> {
+pub(crate) fn chains(elf: &Elf, addresses: &[u64]) -> Option<Vec<Vec<SymbolizedFrame>>> {
     let read = || {
         let store = Store::default();
         let split = Split::new(&store, elf.path());
@@ -190,7 +190,7 @@ fn chain<'a>(
     context: &addr2line::Context<Slice<'a>>,
     split: &Split<'a>,
     address: u64,
-) -> Option<Vec<Frame>> {
+) -> Option<Vec<SymbolizedFrame>> {
     let mut looked = context.find_frames(address);
     let mut frames = loop {
         match looked {
@@ -207,7 +207,7 @@ fn chain<'a>(
             Some(demangle(&raw))
         });
         let location = frame.location.as_ref();
-        chain.push(Frame {
+        chain.push(SymbolizedFrame {
             name,
             file: location.and_then(|at| at.file).map(PathBuf::from),
             line: location.and_then(|at| at.line).filter(|line| *line > 0),
@@ -216,10 +216,10 @@ fn chain<'a>(
     Some(chain)
 }
 
-fn place(mut chain: Vec<Frame>) -> SourcePlace {
+fn place(mut chain: Vec<SymbolizedFrame>) -> SourcePlace {
     // The last one is not inlined.
     let last = chain.pop();
-    let name = |frame: &Frame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
+    let name = |frame: &SymbolizedFrame| frame.name.clone().unwrap_or_else(|| "?".to_owned());
     let inlined = chain.iter().rev().map(name).collect();
     let (file, line) = match chain.into_iter().next().or(last) {
         Some(innermost) => (innermost.file, innermost.line),

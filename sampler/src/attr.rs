@@ -2,6 +2,7 @@
 
 use perf_event_open_sys::bindings as b;
 
+use crate::decode::REGISTERS;
 use crate::{Clock, Config, Target};
 
 /// What a sample holds; [`crate::decode`] reads exactly this.
@@ -15,13 +16,6 @@ const SAMPLE_TYPE: u64 = (b::PERF_SAMPLE_IDENTIFIER
     | b::PERF_SAMPLE_REGS_USER
     | b::PERF_SAMPLE_STACK_USER
     | b::PERF_SAMPLE_REGS_INTR) as u64;
-
-/// The registers of a sample: ax bx cx dx si di bp sp ip flags cs ss, then r8 to r15.
-pub(crate) const REGISTERS: u64 = 0x00ff_0fff;
-
-/// How many bits [`REGISTERS`] has.
-pub(crate) const REGISTER_COUNT: usize = 20;
-const _: () = assert!(REGISTERS.count_ones() as usize == REGISTER_COUNT);
 
 /// What the running kernel and our privileges allow; narrowed step by step while opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

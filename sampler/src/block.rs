@@ -36,12 +36,12 @@ impl Pool {
 
 /// Bytes that several parts share.
 #[derive(Debug, Default)]
-struct Block {
+struct PooledBlock {
     bytes: Vec<u8>,
     pool: Option<Pool>,
 }
 
-impl Drop for Block {
+impl Drop for PooledBlock {
     fn drop(&mut self) {
         if let Some(pool) = &self.pool {
             pool.put(std::mem::take(&mut self.bytes));
@@ -107,7 +107,7 @@ impl Filling {
             let rest = self.bytes.get(start as usize..).unwrap_or_default();
             rest.to_vec()
         });
-        let block = Arc::new(Block {
+        let block = Arc::new(PooledBlock {
             bytes: std::mem::take(&mut self.bytes),
             pool: Some(self.pool.clone()),
         });
@@ -124,7 +124,7 @@ impl Filling {
 /// Some bytes of a block, which stays as long as any of them is needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockBytes {
-    block: Arc<Block>,
+    block: Arc<PooledBlock>,
     range: Range<u32>,
 }
 
@@ -158,7 +158,7 @@ impl From<Vec<u8>> for BlockBytes {
     fn from(bytes: Vec<u8>) -> Self {
         let len = u32::try_from(bytes.len()).expect("what comes with a sample is less than 4 GiB");
         Self {
-            block: Arc::new(Block { bytes, pool: None }),
+            block: Arc::new(PooledBlock { bytes, pool: None }),
             range: 0..len,
         }
     }

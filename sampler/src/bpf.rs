@@ -7,21 +7,23 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
 };
 
+use crate::abi;
 use crate::attr::{Features, Role};
+use crate::event::{self, Event};
+use crate::{Clock, Config, Cycles, Error, Intervals, Pid, Target, packed, sys};
 
-use crate::ring::{Event, open_event};
-use crate::{Clock, Config, Cycles, Error, HandlerCounter, Intervals, Pid, Target, sys};
-
-pub(crate) mod abi;
+mod handler;
 mod kernel;
-pub(crate) mod layout;
-pub(crate) mod record;
+mod layout;
 mod timer;
 mod trapped;
 mod vectors;
 mod verifier;
 
-pub use record::{AtEntry, Packed, Stop};
+pub use handler::{
+    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
+};
+pub use trapped::MemoryOperand;
 pub(crate) use trapped::{MOST_OPERANDS, Trapped};
 pub(crate) use vectors::Wakes;
 
@@ -109,7 +111,7 @@ impl Overflow {
         let (mut entries, mut unread) = (Vec::new(), 0);
         for key in table.keys().collect::<Vec<_>>() {
             let entry = match table.lookup_and_delete(&key) {
-                Ok(Some(value)) => record::cycles(&key, &value, time),
+                Ok(Some(value)) => packed::cycles(&key, &value, time),
                 _ => None,
             };
             match entry {
@@ -285,7 +287,7 @@ impl Bpf {
         cpu: u32,
     ) -> Result<Event, Error> {
         let period = interval.saturating_mul(of);
-        let fd = open_event(config, Role::Clock, period, features, -1, cpu)
+        let fd = event::open(config, Role::Clock, period, features, -1, cpu)
             .map_err(|error| Error::refused(config, &error))?;
         let id = sys::id(fd.as_fd()).map_err(|source| Error::Os {
             what: "ask for an event's id",

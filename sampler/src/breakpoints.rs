@@ -27,19 +27,16 @@ use addresses::ProcessAddress;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perf_event_open_sys::bindings as b;
 
-pub use self::entries::{AtEntries, Burst, Entered, Entry, entries, entry_cost};
+pub use self::entries::{AtEntries, Burst, Entered, FunctionEntry, entries, entry_cost};
 use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
-use crate::attr::REGISTERS;
-use crate::bpf::abi::BREAKPOINT_PERIOD;
-use crate::bpf::{MOST_OPERANDS, Trapped};
+use crate::bpf::{MOST_OPERANDS, MemoryOperand, Trapped};
+use crate::decode::{self, REGISTERS};
+use crate::packed::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
 use crate::sys::{self, Ring};
-use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters, decode};
-
-/// The period of the records that the handler makes at an entry: no clock has it.
-pub(crate) const PERIOD: u64 = BREAKPOINT_PERIOD as u64;
+use crate::{Mode, Pid, RawSample, Registers, Tid, UserRegisters};
 
 /// Pages of the ring that both breakpoints write to: room for their few hits.
 const PAGES: u32 = 8;
@@ -76,31 +73,6 @@ pub struct Block {
 impl Block {
     /// How many operands are read at the exit.
     pub const MOST_OPERANDS: usize = MOST_OPERANDS;
-}
-
-/// Where an operand is, by what registers hold at the entry of its block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryOperand {
-    /// Numbers of general registers in the processor's order.
-    pub base: Option<u8>,
-    /// The one that is multiplied.
-    pub index: Option<u8>,
-    /// By what: 1, 2, 4 or 8.
-    pub scale: u8,
-    /// What is added.
-    pub displacement: u64,
-    /// Its size: 1 to 8.
-    pub bytes: u8,
-}
-
-impl MemoryOperand {
-    /// Its address where the general registers hold this.
-    pub fn address(&self, gpr: &[u64; 16]) -> ProcessAddress {
-        let held = |number: Option<u8>| number.map_or(0, |of| gpr[usize::from(of) & 15]);
-        let index = held(self.index).wrapping_mul(self.scale.into());
-        let sum = self.displacement.wrapping_add(held(self.base));
-        ProcessAddress(sum.wrapping_add(index))
-    }
 }
 
 /// What was seen at both ends of a block, in one execution.
@@ -237,7 +209,7 @@ impl Breakpoints {
                 cpu: before.cpu,
                 pid: block.pid,
                 tid: block.tid,
-                period: PERIOD,
+                period: BREAKPOINT_PERIOD,
                 ip: block.entry,
                 mode: Mode::User,
                 interrupted: Some(before.registers),
@@ -458,7 +430,7 @@ fn counter(kind: b::perf_type_id, what: u64) -> b::perf_event_attr {
 /// The attributes of a breakpoint that begins disabled, and whether a hit wakes its reader up.
 fn breakpoint(address: ProcessAddress, stack: u32, wakes: u32) -> b::perf_event_attr {
     let mut attr = counter(b::PERF_TYPE_BREAKPOINT, 0);
-    attr.sample_period = PERIOD;
+    attr.sample_period = BREAKPOINT_PERIOD;
     attr.sample_type = (b::PERF_SAMPLE_TID
         | b::PERF_SAMPLE_TIME
         | b::PERF_SAMPLE_CPU

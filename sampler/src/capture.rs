@@ -6,8 +6,8 @@ use std::fmt;
 use addresses::ReturnAddress;
 use serde::{Deserialize, Serialize};
 
+use crate::abi;
 use crate::block::BlockBytes;
-use crate::bpf::abi;
 use crate::{Pid, Tid, Vectors};
 
 /// One execution of one program: none of its parts comes back while the others stay.
@@ -239,7 +239,7 @@ pub enum FrameSource {
 
 /// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Frame {
+pub struct CapturedFrame {
     /// Where the callee returns to.
     pub return_address: ReturnAddress,
     /// How it was found.
@@ -344,7 +344,7 @@ impl CapturedMemory {
         segment_bases: (Option<u64>, Option<u64>),
         system_call: Option<u32>,
         code: &[u8],
-        frames: &[Frame],
+        frames: &[CapturedFrame],
         frames_end: FramesEnd,
         pieces: &[(u64, &[u8])],
     ) -> CapturedMemory {
@@ -423,14 +423,14 @@ impl CapturedMemory {
     /// The callers of the interrupted function, the innermost first.
     ///
     /// If the kernel was interrupted, the callers in user code are not among them.
-    pub fn frames(&self) -> impl ExactSizeIterator<Item = Frame> {
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = CapturedFrame> {
         let end = 8 * usize::from(self.memory.frames);
         let words = self.memory.bytes.get(..end).unwrap_or_default();
         // The address's bits 62 and 63 are equal, as in every canonical one.
         words.as_chunks().0.iter().map(|word| {
             let word = u64::from_ne_bytes(*word);
             let guessed = (word >> 63) != (word >> 62 & 1);
-            Frame {
+            CapturedFrame {
                 return_address: ReturnAddress::of_word(word ^ u64::from(guessed) << 63),
                 source: if guessed {
                     FrameSource::FramePointer
@@ -520,7 +520,7 @@ mod tests {
             (0xffff_ffff_8100_0000, FrameSource::FramePointer),
             (0xffff_ffff_8100_0000, FrameSource::Row),
         ]
-        .map(|(to, source)| Frame {
+        .map(|(to, source)| CapturedFrame {
             return_address: ReturnAddress::of_word(to),
             source,
         });

@@ -1,6 +1,6 @@
 //! What to sample, with which clock and how often.
 
-use crate::bpf::abi;
+use crate::abi;
 use crate::{Error, Pid, Share};
 
 /// The shortest interval of [`Clock::CpuClock`] in nanoseconds: the kernel keeps no shorter one.

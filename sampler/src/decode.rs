@@ -10,8 +10,14 @@ use std::path::{Path, PathBuf};
 use addresses::ProcessAddress;
 use perf_event_open_sys::bindings as b;
 
-use crate::attr::REGISTER_COUNT;
 use crate::{Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters};
+
+/// The registers of a sample: ax bx cx dx si di bp sp ip flags cs ss, then r8 to r15.
+pub(crate) const REGISTERS: u64 = 0x00ff_0fff;
+
+/// How many bits [`REGISTERS`] has.
+pub(crate) const REGISTER_COUNT: usize = 20;
+const _: () = assert!(REGISTERS.count_ones() as usize == REGISTER_COUNT);
 
 /// Size of a record's header: type (32 bits), flags (16) and size (16).
 const HEADER: usize = 8;

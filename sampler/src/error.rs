@@ -1,7 +1,20 @@
 //! What can go wrong before samples flow.
 
-use crate::probe::ProbeError;
+use std::io;
+
 use crate::{Pid, decode};
+
+/// What was refused, why, and what would mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} ({}): {mend}", io::Error::from_raw_os_error(*.errno))]
+pub struct ProbeError {
+    /// What does not work.
+    pub what: String,
+    /// The kernel's answer: an `errno`.
+    pub errno: i32,
+    /// What would mend it: a sentence for the person at the terminal.
+    pub mend: String,
+}
 
 /// Why sampling cannot begin.
 #[derive(Debug, thiserror::Error)]

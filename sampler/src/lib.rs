@@ -47,6 +47,7 @@
 //! # Ok::<(), sampler::Error>(())
 //! ```
 
+mod abi;
 mod attr;
 mod block;
 mod bpf;
@@ -56,29 +57,32 @@ mod config;
 mod cpus;
 pub mod decode;
 mod error;
-mod handler;
+mod event;
 mod intervals;
-mod outlet;
+mod packed;
 pub mod probe;
-mod reader;
 mod readers;
 mod reasons;
-mod ring;
-mod sources;
+mod record;
+mod refusal;
+mod sample;
+mod sampling;
 mod stats;
 mod stepping;
+mod stop_request;
 mod sys;
-mod types;
+mod thread;
 mod vectors;
 mod wakers;
 
-pub use bpf::{AtEntry, Packed, Stop};
+pub use bpf::{
+    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, MemoryOperand, RowPlace, UnwindRow,
+};
 pub use breakpoints::{
-    AtEntries, Block, Breakpoints, Burst, Entered, Entry, MemoryOperand, Miss, Pair, entries,
-    entry_cost,
+    AtEntries, Block, Breakpoints, Burst, Entered, FunctionEntry, Miss, Pair, entries, entry_cost,
 };
 pub use capture::{
-    CapturedMemory, Change, Context, Frame, FrameSource, FramesEnd, Outcome, Placement,
+    CapturedFrame, CapturedMemory, Change, Context, FrameSource, FramesEnd, Outcome, Placement,
     PlanFailure, ProcessKey, Share, SignalHandlers, TaskIdentity, WayEnd,
 };
 pub use config::{
@@ -86,18 +90,16 @@ pub use config::{
 };
 pub use cpus::online as online_cpus;
 pub use error::Error;
-pub use handler::{
-    CallerRbp, Denial, Handler, HandlerCounter, HandlerCounters, RowPlace, UnwindRow,
-};
 pub use intervals::Intervals;
-pub use ring::{Running, Sampler, Setup};
+pub use packed::{AtEntry, Packed, Stop};
+pub use record::{Batch, Mmap, MmapIdentity, Record};
+pub use sample::{Cycles, RawSample};
+pub use sampling::{Running, Sampler, Setup};
 pub use stats::Stats;
 pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
 pub use sys::{
     Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, ordinary_priority,
     peer_groups, vma_from,
 };
-pub use types::{
-    Batch, Cycles, Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters,
-};
+pub use thread::{Mode, Pid, Registers, Tid, UserRegisters};
 pub use vectors::{VectorState, Vectors, X87};

@@ -4,6 +4,10 @@
 //! leaves can be read from anywhere, and one thread reads it for all CPUs: on a machine that has
 //! little to do, each that wakes up wakes a processor for nothing.
 
+mod outlet;
+mod reader;
+mod sources;
+
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -11,13 +15,16 @@ use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
+use self::outlet::Undelivered;
+use self::sources::Buffer;
 use crate::block::Pool;
-use crate::outlet::Undelivered;
-use crate::reader::Reader;
-use crate::ring::Stop;
-use crate::sources::Buffer;
 use crate::stats::Stats;
+use crate::stop_request::StopRequest;
 use crate::{Batch, Tid, cpus, sys};
+
+pub(crate) use self::outlet::Outlet;
+pub(crate) use self::reader::Reader;
+pub(crate) use self::sources::Sources;
 
 /// What the end is waited for by.
 const STOP: u64 = u64::MAX;
@@ -27,18 +34,18 @@ const EVENTS: usize = 64;
 /// Some readers for one thread.
 pub(crate) struct Readers {
     readers: Vec<Reader>,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
 }
 
 /// They at work: what the handler leaves is mapped by the thread that reads it.
 struct Reading {
     readers: Vec<(Reader, Option<Buffer>)>,
     epoll: Epoll,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
 }
 
 impl Readers {
-    pub(crate) fn new(readers: Vec<Reader>, stop: Arc<Stop>) -> Self {
+    pub(crate) fn new(readers: Vec<Reader>, stop: Arc<StopRequest>) -> Self {
         Self { readers, stop }
     }
 
@@ -63,7 +70,7 @@ impl Readers {
         loop {
             reading.wait();
             // Before the drain: what was written until the events were stopped is then drained.
-            let stopping = reading.stop.requested();
+            let stopping = reading.stop.is_made();
             let read = reading.read(stopping);
             if let Err(Undelivered(records)) = read {
                 stats.undelivered += records;

@@ -14,7 +14,7 @@ use libbpf_rs::{MapHandle, RingBufferBuilder};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use crate::bpf::Wakes;
-use crate::ring::Stop;
+use crate::stop_request::StopRequest;
 use crate::{cpus, sys};
 
 /// What the end is waited for by, and what a wake-up.
@@ -26,7 +26,7 @@ const WAKE: u64 = 0;
 ///
 /// # Errors
 /// Why the last one cannot be had, if there is none at all.
-pub(crate) fn start(wakes: &Wakes, cpus: &[u32], stop: &Arc<Stop>) -> Result<(), String> {
+pub(crate) fn start(wakes: &Wakes, cpus: &[u32], stop: &Arc<StopRequest>) -> Result<(), String> {
     let (mut started, mut refused) = (0, "there is no processor".to_owned());
     for &cpu in cpus {
         let (sender, receiver) = sync_channel(1);
@@ -60,7 +60,7 @@ pub(crate) fn start(wakes: &Wakes, cpus: &[u32], stop: &Arc<Stop>) -> Result<(),
 fn run(
     cpu: u32,
     ring: &MapHandle,
-    stop: &Stop,
+    stop: &StopRequest,
     ready: &SyncSender<Result<u32, String>>,
 ) -> Result<(), String> {
     let said = |what: &'static str| move |error: nix::Error| format!("{what}: {error}");
@@ -87,7 +87,7 @@ fn run(
         return Ok(());
     }
     let mut events = [EpollEvent::empty(); 2];
-    while !stop.requested() {
+    while !stop.is_made() {
         // An error is that of a signal's interruption.
         let _ = epoll.wait(&mut events, EpollTimeout::NONE);
         if let Err(error) = reader.consume() {

@@ -16,7 +16,7 @@ const FIRST: i64 = 5;
 
 /// A row with a blob, and what is the same for all that is packed in it.
 #[derive(Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct BlobRow {
     pub(crate) kind: i64,
     pub(crate) bucket: u64,
     /// Begin and end of its flush.
@@ -109,7 +109,7 @@ impl Holder {
         schema: &str,
         columns: &[Column],
         id: i64,
-    ) -> Result<Chunk> {
+    ) -> Result<BlobRow> {
         let own = match self {
             Self::Chunk(_) => "held.kind, flush.started, flush.ended, epoch.cycles_per_unit",
             Self::Code => "0, 0, 0, 1.0",
@@ -124,7 +124,7 @@ impl Holder {
         sql.push_str(&format!(" {from} WHERE held.id = ?1"));
         let mut statement = conn.prepare_cached(&sql)?;
         let found = statement.query_row([id], |row| {
-            Ok(Chunk {
+            Ok(BlobRow {
                 bucket: row.get::<_, i64>(0)?.cast_unsigned(),
                 data: row.get(1)?,
                 kind: row.get(2)?,

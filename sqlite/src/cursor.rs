@@ -19,7 +19,7 @@ use rusqlite::{Connection, Error, Result, ffi};
 
 use crate::asked::{self, Asked};
 use crate::cell::{Cell, Column, Line, Source};
-use crate::chunks::{Chunk, Holder, reading};
+use crate::chunks::{BlobRow, Holder, reading};
 use crate::names::Names;
 
 /// A table over packed rows.
@@ -32,7 +32,7 @@ pub(crate) trait Table: 'static {
     const COLUMNS: &'static [Column];
 
     /// Unpacks a blob.
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage>;
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage>;
 }
 
 /// Makes SQLite know a table.
@@ -115,7 +115,7 @@ pub(crate) struct Cursor<'vtab, T> {
     /// The chunks that are still to be read.
     ids: IntoIter<i64>,
     /// The chunk that the line is of.
-    chunk: Option<Chunk>,
+    chunk: Option<BlobRow>,
     /// The lines of it that are still to be told.
     lines: IntoIter<Line>,
     /// The line that is told; `None`: there are no more.
@@ -176,7 +176,7 @@ unsafe impl<T: Table> VTabCursor for Cursor<'_, T> {
 }
 
 impl<T: Table> Cursor<'_, T> {
-    fn cell(&self, line: &Line, chunk: &Chunk, index: usize, column: Column) -> Result<Cell> {
+    fn cell(&self, line: &Line, chunk: &BlobRow, index: usize, column: Column) -> Result<Cell> {
         let (conn, schema) = (self.conn, self.schema.as_str());
         Ok(match column.source {
             Source::Own(own) => match line.own(own) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use profiledb::packed::{self, At, Damage, List};
 
 use crate::cell::{Cell, Column, Line, Source, column};
-use crate::chunks::{Chunk, Holder};
+use crate::chunks::{BlobRow, Holder};
 use crate::cursor::Table;
 
 /// Columns that all tables of chunks begin with.
@@ -54,7 +54,7 @@ fn place<T>(at: &At<T>) -> (Option<i64>, u64, Option<(i64, u64)>) {
     (Some(at.process), at.address, at.other)
 }
 
-fn lists(chunk: &Chunk) -> Result<Vec<At<List>>, Damage> {
+fn lists(chunk: &BlobRow) -> Result<Vec<At<List>>, Damage> {
     packed::lists(chunk.kind, chunk.bucket, chunk.time, &chunk.data)
 }
 
@@ -83,7 +83,7 @@ impl Table for Values {
         CALLER_IMAGE_ID,
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let by_caller = i64::from(chunk.kind == packed::KEYED_LISTS);
         let mut lines = Vec::new();
         for at in lists(chunk)? {
@@ -135,7 +135,7 @@ impl Table for Lists {
         CALLER_IMAGE_ID,
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let by_caller = i64::from(chunk.kind == packed::KEYED_LISTS);
         let lines = lists(chunk)?.into_iter().map(|at| {
             let list = &at.what;
@@ -176,7 +176,7 @@ impl Table for Cycles {
         CALLER_IMAGE_ID,
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let rows = packed::cycles(chunk.bucket, &chunk.data)?;
         let lines = rows.into_iter().map(|at| {
             let seen = at.what;
@@ -208,7 +208,7 @@ impl Table for Branches {
         own("squares", "REAL", 6),
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let rows = packed::branches(chunk.bucket, &chunk.data)?;
         let lines = rows.into_iter().map(|at| {
             let seen = at.what;
@@ -244,7 +244,7 @@ impl Table for Calls {
         column("callee_image_id", "INTEGER", Source::OtherImageId),
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let rows = packed::calls(chunk.bucket, &chunk.data)?;
         let lines = rows.into_iter().map(|at| {
             let seen = at.what;
@@ -278,7 +278,7 @@ impl Table for Stacks {
         CALLER_IMAGE_ID,
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let rows = packed::stacks(&chunk.data)?;
         let lines = rows.into_iter().map(|at| {
             let stack = &at.what;
@@ -318,7 +318,7 @@ impl Table for Code {
         column("schema", "TEXT HIDDEN", Source::Schema),
     ];
 
-    fn lines(chunk: &Chunk) -> Result<Vec<Line>, Damage> {
+    fn lines(chunk: &BlobRow) -> Result<Vec<Line>, Damage> {
         let rows = packed::code(chunk.bucket, &chunk.data)?;
         let lines = rows.into_iter().map(|(address, bytes)| {
             let bytes: Rc<[u8]> = bytes.into();

@@ -64,7 +64,7 @@ const VECTOR_RESULT: u8 = FIRST_VECTOR + VECTORS as u8;
 
 /// The values of an argument, or of the result, of calls from one site.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct CallValueProfile {
     /// The call site, if that is known.
     pub caller: Option<PcId>,
     argument: u8,
@@ -85,7 +85,7 @@ pub struct Profile {
 /// A function's calls.
 #[derive(Debug, Default)]
 struct CalledFunction {
-    profiles: Vec<Profile>,
+    profiles: Vec<CallValueProfile>,
     /// Where calls came from, in bursts that saw general registers and in those that saw vectors.
     sites: [Sites; 2],
 }
@@ -112,7 +112,7 @@ pub struct Entries {
 }
 
 /// Rough size of a profile, in bytes.
-const PROFILE_BYTES: usize = 2 * size_of::<Profile>() + LIST_BYTES;
+const PROFILE_BYTES: usize = 2 * size_of::<CallValueProfile>() + LIST_BYTES;
 
 impl CalledFunction {
     /// The profile of an argument at a site; `None`, and counted, if there is no room.
@@ -121,8 +121,8 @@ impl CalledFunction {
         shared: &mut Shared,
         config: &Config,
         (caller, argument): (Option<PcId>, u8),
-    ) -> Option<&mut Profile> {
-        let is_it = |of: &Profile| of.caller == caller && of.argument == argument;
+    ) -> Option<&mut CallValueProfile> {
+        let is_it = |of: &CallValueProfile| of.caller == caller && of.argument == argument;
         let place = match self.profiles.iter().position(is_it) {
             Some(place) => place,
             None if shared.budget.is_over_full() => {
@@ -131,7 +131,7 @@ impl CalledFunction {
             }
             None => {
                 shared.budget.charge(PROFILE_BYTES);
-                self.profiles.push(Profile {
+                self.profiles.push(CallValueProfile {
                     caller,
                     argument,
                     reached: 0,
@@ -272,7 +272,7 @@ impl Entries {
     ) {
         let all = from.functions.iter();
         for (&(owner, callee), function) in all.filter(|((owner, _), _)| takes(owner)) {
-            let profiles = function.profiles.iter().map(|profile| Profile {
+            let profiles = function.profiles.iter().map(|profile| CallValueProfile {
                 caller: profile.caller.map(&mut pc),
                 ..profile.clone()
             });
@@ -295,7 +295,7 @@ impl Entries {
     }
 
     /// The profiles: of whose function, and whether the shares are of executions.
-    pub fn each(&self) -> impl Iterator<Item = (Callee, &Profile, bool)> {
+    pub fn each(&self) -> impl Iterator<Item = (Callee, &CallValueProfile, bool)> {
         self.functions.iter().flat_map(|(callee, function)| {
             let callers = [0, 1].map(|of: usize| function.sites[of].alike.is_independent());
             let all = function.profiles.iter();
@@ -307,7 +307,7 @@ impl Entries {
     }
 }
 
-impl Profile {
+impl CallValueProfile {
     /// Whether its values may be addresses.
     pub fn may_point(&self) -> bool {
         self.argument < FIRST_VECTOR
@@ -394,7 +394,7 @@ mod tests {
             let calls = (1..=10).map(call);
             entries.entered(shared, &burst, Some(&call(0)), calls);
         }
-        let first = |of: &Profile| of.parameter() == "entry.arg0";
+        let first = |of: &CallValueProfile| of.parameter() == "entry.arg0";
         let results = entries
             .each()
             .find(|(_, of, _)| of.parameter() == "entry.result");

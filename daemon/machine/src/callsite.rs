@@ -7,7 +7,7 @@
 //! that can have led to the PC.
 
 use addresses::{Bias, ImageAddress, ReturnAddress};
-use sampler::{Frame, FrameSource};
+use sampler::{CapturedFrame, FrameSource};
 
 use crate::address_space::AddressSpace;
 use crate::flow::CallProof;
@@ -41,7 +41,7 @@ pub struct Interrupted<'a, 'm, 'v> {
     /// How its image lies in the process.
     pub bias: Bias,
     /// The caller that the handler found.
-    pub frame: Option<Frame>,
+    pub frame: Option<CapturedFrame>,
 }
 
 /// What a slot of the stack holds.

@@ -31,7 +31,7 @@ use machine::system::memory::{of_map, of_vec};
 pub(crate) struct Blocks {
     functions: FxHashMap<(ImageId, ImageAddress), Option<FunctionBlocks>>,
     /// Blocks of all functions, those of images that were forgotten among them.
-    blocks: Vec<Block>,
+    blocks: Vec<BlockSamples>,
     pcs: FxHashMap<Pc, Here>,
 }
 
@@ -52,7 +52,7 @@ struct FunctionBlocks {
 }
 
 #[derive(Debug, PartialEq)]
-struct Block {
+struct BlockSamples {
     instructions: u32,
     samples: u32,
 }
@@ -113,7 +113,7 @@ impl Blocks {
 
 impl Here {
     /// Counts a sample; the probability for its window.
-    fn count(&mut self, blocks: &mut [Block]) -> f64 {
+    fn count(&mut self, blocks: &mut [BlockSamples]) -> f64 {
         self.samples = self.samples.saturating_add(1);
         let Some(block) = blocks.get_mut(self.block as usize) else {
             return 1.0;
@@ -131,7 +131,7 @@ impl FunctionBlocks {
         image: ImageId,
         start: ImageAddress,
         end: ImageAddress,
-        all: &mut Vec<Block>,
+        all: &mut Vec<BlockSamples>,
     ) -> Option<Self> {
         let size = end
             .0
@@ -142,7 +142,7 @@ impl FunctionBlocks {
         Some(Self::of_bytes(&bytes[..read], start.0, all))
     }
 
-    fn of_bytes(bytes: &[u8], start: u64, all: &mut Vec<Block>) -> Self {
+    fn of_bytes(bytes: &[u8], start: u64, all: &mut Vec<BlockSamples>) -> Self {
         let mut leaders = FxHashSet::from_iter([start]);
         let mut addresses = Vec::new();
         let end = start.saturating_add(bytes.len() as u64);
@@ -174,7 +174,7 @@ impl FunctionBlocks {
                 }
                 _ => {
                     starts.push(address);
-                    all.push(Block {
+                    all.push(BlockSamples {
                         instructions: 1,
                         samples: 0,
                     });
@@ -203,7 +203,7 @@ mod tests {
         let bytes = [
             0x90, 0x74, 0x03, 0x90, 0xeb, 0xfa, 0xe8, 0, 0, 0, 0, 0x90, 0xc3,
         ];
-        let mut blocks = vec![Block {
+        let mut blocks = vec![BlockSamples {
             instructions: 7,
             samples: 0,
         }];

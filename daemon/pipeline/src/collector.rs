@@ -478,17 +478,17 @@ impl Collector {
             // What its bytes give away cannot be told, so they are not written down.
             return self.take(record, evidence);
         }
-        let noted = raw::Entry::of(self.without_secrets(record.clone()), evidence);
+        let noted = raw::CollectorInput::of(self.without_secrets(record.clone()), evidence);
         self.take(record, evidence);
         self.note(&noted);
     }
 
     /// Writes an entry of a raw recording, and what was answered meanwhile behind it.
-    pub fn note(&mut self, entry: &raw::Entry) {
+    pub fn note(&mut self, entry: &raw::CollectorInput) {
         let Some(raw) = &mut self.raw else { return };
         raw.write(entry);
         for (pid, answer) in self.loadmap.host.take_noted() {
-            raw.write(&raw::Entry::Answer(pid, answer));
+            raw.write(&raw::CollectorInput::Answer(pid, answer));
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use addresses::{ImageAddress, ProcessAddress};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{AtEntries, AtEntry, Burst, Entered, Entry, Miss, Pid, Registers, Tid};
+use sampler::{AtEntries, AtEntry, Burst, Entered, FunctionEntry, Miss, Pid, Registers, Tid};
 
 pub(crate) use self::width::Kept;
 use consumers::entries::VECTORS;
@@ -49,7 +49,7 @@ pub enum Wanted {
 /// A function in a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    pub(crate) entry: Entry,
+    pub(crate) entry: FunctionEntry,
     pub(crate) process: ProcessId,
     pub(crate) pc: Pc,
     /// What its code does with vector registers.

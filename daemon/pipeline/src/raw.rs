@@ -80,7 +80,7 @@ pub struct Header {
     pub processor: String,
 }
 
-impl Entry {
+impl CollectorInput {
     /// A record, with all that is known of it.
     pub(crate) fn of(record: Record, evidence: Option<PageEvidence>) -> Self {
         let capture = match &record {
@@ -106,7 +106,7 @@ pub fn with_handlers(mut record: Record, handlers: SignalHandlers) -> Record {
 
 /// One thing that went into the collector.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Entry {
+pub enum CollectorInput {
     /// A record, and what the page check found for it.
     Record(Record, Option<PageEvidence>),
     /// What the machine said when it was asked about a process.
@@ -162,7 +162,7 @@ impl Writer {
 
     /// Adds an entry. A failure is kept until [`Self::finish`]: a full disk must not stop the
     /// collection.
-    pub(crate) fn write(&mut self, entry: &Entry) {
+    pub(crate) fn write(&mut self, entry: &CollectorInput) {
         if self.failed.is_some() {
             return;
         }
@@ -184,7 +184,7 @@ impl Writer {
     /// # Errors
     /// The first failure of any write.
     pub fn finish(mut self) -> io::Result<()> {
-        self.write(&Entry::End);
+        self.write(&CollectorInput::End);
         match self.failed.take() {
             Some(error) => Err(error),
             None => self.file.flush(),
@@ -279,7 +279,7 @@ impl Reader {
     ///
     /// # Errors
     /// A file that ends before its end, or holds something else than what was written.
-    pub fn next_entry(&mut self) -> Result<Option<Entry>, Error> {
+    pub fn next_entry(&mut self) -> Result<Option<CollectorInput>, Error> {
         let at = self.entries;
         let filled = self.fill();
         if !filled.map_err(|error| Error::Damaged(at, error.into()))? {
@@ -292,7 +292,7 @@ impl Reader {
         let entry = postcard::from_bytes(&self.buffer);
         match entry.map_err(|error| Error::Damaged(at, error.into()))? {
             _ if self.ended => Err(Error::BehindEnd(at)),
-            Entry::End => {
+            CollectorInput::End => {
                 self.ended = true;
                 self.next_entry()
             }
@@ -397,9 +397,12 @@ mod tests {
         let path = folder.path().join("raw");
         let mut writer = Writer::create(&path, &header()).expect("a file");
         for time in [1, 2] {
-            writer.write(&Entry::Record(Record::Throttle { time }, None));
+            writer.write(&CollectorInput::Record(Record::Throttle { time }, None));
         }
-        writer.write(&Entry::Answer(Pid(3), Answer::Comm(Some("c".to_owned()))));
+        writer.write(&CollectorInput::Answer(
+            Pid(3),
+            Answer::Comm(Some("c".to_owned())),
+        ));
         writer.finish().expect("written");
         assert!(
             Writer::create(&path, &header()).is_err(),

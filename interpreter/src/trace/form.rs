@@ -4,10 +4,9 @@ use std::cell::Cell;
 
 use iced_x86::{ConditionCode, Register};
 
-use super::kind::{ALIGNED, PreparedKind};
-
 use crate::decode::Decoded;
 use crate::operand::{AddressPart, OperandKind};
+use crate::prepared_kind::{ALIGNED, PreparedKind};
 use crate::word::Width;
 use parameters::ValueKinds;
 

@@ -3,7 +3,6 @@
 mod transfers;
 
 use super::form::{BY_HANDLERS, Op};
-use super::kind::{OperandPlaces, PreparedKind};
 use super::store::Traces;
 use super::work::width;
 use crate::code::{Code, Fetched};
@@ -12,6 +11,7 @@ use crate::exec::shape::Binary;
 use crate::host::{Memory, Sink};
 use crate::machine::Machine;
 use crate::overlay::page_tag;
+use crate::prepared_kind::{OperandPlaces, PreparedKind};
 use crate::rflags::{Flag, Flags};
 use crate::state::WindowState;
 use crate::stop::StopReason;

@@ -1,8 +1,8 @@
 //! Where prepared instructions are kept.
 
 use super::form::Op;
-use super::kind::PreparedKind;
 use crate::code::{CODE_BYTES, Code};
+use crate::prepared_kind::PreparedKind;
 use parameters::ValueKinds;
 
 /// Bounded store of prepared instructions, for windows that run through the same code.

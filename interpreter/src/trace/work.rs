@@ -1,12 +1,12 @@
 //! What a prepared instruction does with its operands: the arithmetic is that of the handlers.
 
 use super::form::{Base, NONE, Op};
-use super::kind::OperandPlaces;
 use crate::exec::muldiv::multiplied;
 use crate::exec::shape::Binary;
 use crate::exec::shift_rotate::{SHIFT, shifted};
 use crate::host::{Memory, Sink};
 use crate::machine::{Machine, check_canonical};
+use crate::prepared_kind::OperandPlaces;
 use crate::rflags::Flags;
 use crate::stop::StopReason;
 use crate::word::{Width, Word};

@@ -55,7 +55,7 @@ struct Unpacking<'a> {
 }
 
 /// Where the rows of a chunk belong.
-struct Chunk {
+struct ChunkIds {
     id: i64,
     flush: i64,
     image: i64,
@@ -102,7 +102,7 @@ impl<'a> Unpacking<'a> {
                 return Err(bad(Bad("refers to a flush that is missing")));
             };
             let kind = ChunkKind::of(row.kind).ok_or_else(|| bad(Bad("is of no known kind")))?;
-            let chunk = Chunk {
+            let chunk = ChunkIds {
                 id,
                 flush: row.flush,
                 image: row.image,
@@ -127,7 +127,7 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn chunk(&mut self, chunk: &Chunk, kind: ChunkKind, data: Vec<u8>) -> Result<(), Error> {
+    fn chunk(&mut self, chunk: &ChunkIds, kind: ChunkKind, data: Vec<u8>) -> Result<(), Error> {
         let place = chunk.place;
         match kind {
             // A call stack is no row of these tables: it stays packed.
@@ -204,7 +204,7 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn cycles(&mut self, chunk: &Chunk, row: &CyclesOf) -> Result<(), Error> {
+    fn cycles(&mut self, chunk: &ChunkIds, row: &CyclesOf) -> Result<(), Error> {
         let pc = self.pc((chunk.image, row.address))?;
         let caller = row.caller.map(|caller| self.pc(caller)).transpose()?;
         self.add(&StoredCycles {
@@ -218,7 +218,7 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn list(&mut self, chunk: &Chunk, row: &ListOf) -> Result<(), Error> {
+    fn list(&mut self, chunk: &ChunkIds, row: &ListOf) -> Result<(), Error> {
         let Estimates {
             threshold,
             pairs,
@@ -350,7 +350,7 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn bad(&self, chunk: &Chunk, bad: Bad) -> Error {
+    fn bad(&self, chunk: &ChunkIds, bad: Bad) -> Error {
         bad_chunk(self.from, chunk.id, bad)
     }
 }

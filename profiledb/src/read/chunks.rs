@@ -20,7 +20,7 @@ use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParamete
 use crate::tables::{self, Later};
 
 /// Where the rows of a chunk belong.
-pub(super) struct Chunk {
+pub(super) struct ChunkOfFile {
     pub(super) id: i64,
     pub(super) image: i64,
     pub(super) subject: i64,
@@ -47,7 +47,7 @@ pub(super) struct Parameter {
     pub(super) wanted: bool,
 }
 
-impl Chunk {
+impl ChunkOfFile {
     pub(super) fn wants(&self, address: u64) -> bool {
         self.ranges
             .as_ref()
@@ -255,7 +255,7 @@ impl File<'_> {
         let data = tables::blob::<StoredChunk<Later>>(row);
         let data = data.map_err(|e| Error::sqlite(self.path, e))?;
         self.charge(data.len() as u64)?;
-        let chunk = Chunk {
+        let chunk = ChunkOfFile {
             id,
             image,
             subject,

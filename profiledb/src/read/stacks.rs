@@ -1,6 +1,6 @@
 //! Call stacks into the calling-context tree of a profile.
 
-use super::chunks::Chunk;
+use super::chunks::ChunkOfFile;
 use super::file::File;
 use super::referred::Referred;
 use super::taken::ROW;
@@ -14,7 +14,7 @@ impl File<'_> {
     pub(super) fn take_stacks(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
         rows: &[StackOf],
     ) -> Result<(), Error> {
         let frames: usize = rows.iter().map(|row| row.path.len()).sum();
@@ -32,7 +32,7 @@ impl File<'_> {
     fn take_stack(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
         row: &StackOf,
     ) -> Result<(), Error> {
         let is_asked =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::builder::push;
-use super::chunks::{Chunk, Parameter};
+use super::chunks::{ChunkOfFile, Parameter};
 use super::file::File;
 use super::referred::Referred;
 use super::unpacked::{PackedList, Rows, Unpacked};
@@ -50,7 +50,7 @@ impl File<'_> {
     fn take_rows_of(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
         rows: Rows,
         parameters: &HashMap<i64, Parameter>,
     ) -> Result<(), Error> {
@@ -186,7 +186,7 @@ impl File<'_> {
     fn take_cycles(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
         row: &CyclesOf,
     ) -> Result<(), Error> {
         if !self.takes(referred, chunk, row.process)? {
@@ -225,7 +225,7 @@ impl File<'_> {
     pub(super) fn at(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
         (process, address, other): (i64, u64, Option<(i64, u64)>),
     ) -> Result<Option<(usize, usize, usize, Option<usize>)>, Error> {
         if !self.takes(referred, chunk, process)? {
@@ -274,7 +274,12 @@ impl File<'_> {
     }
 
     /// Whether the filter takes a process of a chunk.
-    fn takes(&self, referred: &Referred, chunk: &mut Chunk, process: i64) -> Result<bool, Error> {
+    fn takes(
+        &self,
+        referred: &Referred,
+        chunk: &mut ChunkOfFile,
+        process: i64,
+    ) -> Result<bool, Error> {
         if let Some((known, takes)) = chunk.known.takes
             && known == process
         {
@@ -299,7 +304,7 @@ impl File<'_> {
     fn image_of_chunk(
         &mut self,
         referred: &mut Referred,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkOfFile,
     ) -> Result<usize, Error> {
         if let Some(index) = chunk.known.image {
             return Ok(index);

@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 use hotlist::Estimates;
 
-use super::chunks::{Chunk, Parameter};
+use super::chunks::{ChunkOfFile, Parameter};
 use crate::chunk::{
     At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, decode_branches, decode_calls,
     decode_cycles, decode_stacks, each_list, parameters as parameters_of,
@@ -13,7 +13,7 @@ use crate::list::put_tuple;
 
 /// A chunk as its file has it.
 pub(super) struct Packed {
-    pub(super) chunk: Chunk,
+    pub(super) chunk: ChunkOfFile,
     pub(super) kind: ChunkKind,
     pub(super) data: Vec<u8>,
 }
@@ -58,7 +58,7 @@ pub(super) struct PackedList {
 }
 
 /// A chunk whose rows are known, or what is wrong with it.
-pub(super) type Unpacked = (Chunk, Result<Rows, Bad>);
+pub(super) type Unpacked = (ChunkOfFile, Result<Rows, Bad>);
 
 /// Unpacks chunks, in their order.
 pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) -> Vec<Unpacked> {
@@ -87,7 +87,7 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
 
 /// Adds up what the question does not tell apart, where it is about all processes. A roll-up has an
 /// instruction of a library once for each process that ran it.
-fn added_up(chunk: &Chunk, mut rows: Vec<CyclesOf>) -> Interrupts {
+fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>) -> Interrupts {
     let unpacked = rows.len();
     // A chunk has the rows of one process behind each other.
     let mut processes: Vec<i64> = rows.iter().map(|row| row.process).collect();
@@ -132,7 +132,7 @@ fn join<K: Ord>(rows: &mut Vec<CyclesOf>, key: impl Fn(&CyclesOf) -> K) {
 }
 
 fn lists(
-    chunk: &Chunk,
+    chunk: &ChunkOfFile,
     is_keyed: bool,
     data: &[u8],
     parameters: &HashMap<i64, Parameter>,

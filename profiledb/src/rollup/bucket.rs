@@ -7,7 +7,7 @@ use hotlist::Generator;
 use super::budget::Spending;
 use super::ids::Ids;
 use super::lists::{Lists, bytes_of, often_met, thin};
-use super::rolled::{Chunk, Rolled};
+use super::rolled::{Rolled, RolledChunk};
 use super::stacks::Stacks;
 use crate::chunk::{
     Bad, BranchOf, CallOf, ChunkKind, ChunkPlace, CyclesOf, ListOf, Packed, decode_branches,
@@ -71,7 +71,7 @@ impl Bucket {
     /// Adds the rows of a chunk.
     pub(crate) fn add(
         &mut self,
-        chunk: &Chunk,
+        chunk: &RolledChunk,
         ids: &mut impl Ids,
         coins: &mut Generator,
     ) -> Result<(), ChunkRefusal> {
@@ -85,7 +85,7 @@ impl Bucket {
             calls: BTreeMap::new(),
             stacks: Stacks::default(),
         });
-        let Chunk {
+        let RolledChunk {
             place,
             ref data,
             target,
@@ -179,7 +179,7 @@ impl Bucket {
             };
             let mut push = |kind, data: Vec<u8>| {
                 let bytes = data.len() + super::ROW;
-                rolled.chunks.push(Chunk {
+                rolled.chunks.push(RolledChunk {
                     kind,
                     subject,
                     target,

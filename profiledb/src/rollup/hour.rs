@@ -14,7 +14,7 @@ use super::budget::Spending;
 use super::fold::{SeenBetween, folded, short_lived};
 use super::ids::Ids;
 use super::period::Grain;
-use super::rolled::{Chunk, Rolled};
+use super::rolled::{Rolled, RolledChunk};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{ChunkKind, ChunkPlace, decode_cycles};
 use crate::tables::stored::{
@@ -212,7 +212,7 @@ impl Hour {
             let bad = |what: &str| Error::corrupt(path, format!("chunk {id}: {what}"));
             let kind = ChunkKind::of(kind).ok_or_else(|| bad("it is of no known kind"))?;
             let time = self.flushes.get(&flush).copied();
-            let chunk = Chunk {
+            let chunk = RolledChunk {
                 kind,
                 subject,
                 target: self.target,

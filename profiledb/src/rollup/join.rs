@@ -18,7 +18,7 @@ use super::bucket::{Bucket, ChunkRefusal};
 use super::budget::Spending;
 use super::ids::Ids;
 use super::period::Grain;
-use super::rolled::Chunk;
+use super::rolled::RolledChunk;
 use super::target::{Mapped, MetIds, Target};
 use super::{Identity, MOST_VALUES, PIECE, SAMPLE};
 use crate::chunk::{ChunkKind, ChunkPlace, decode_code, encode_code};
@@ -207,7 +207,7 @@ impl Join {
             let of = self.spans.of(index, flush);
             let (target, time) = of.ok_or_else(|| bad("it refers to a flush that is missing"))?;
             let added = self.mapped(index, |ids| {
-                let chunk = Chunk {
+                let chunk = RolledChunk {
                     kind,
                     subject: ids.subject(subject)?,
                     target,

@@ -4,7 +4,7 @@ use crate::chunk::{ChunkKind, ChunkPlace};
 
 /// A chunk as it lies in a database.
 #[derive(Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct RolledChunk {
     pub(crate) kind: ChunkKind,
     /// Under the ids of what is written.
     pub(crate) subject: i64,
@@ -16,7 +16,7 @@ pub(crate) struct Chunk {
 
 /// What became of a bucket.
 pub(crate) struct Rolled {
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<RolledChunk>,
     /// What lists would take if none were left out, and what those that stay take, roughly.
     pub(crate) estimate: (usize, usize),
     /// Bytes of lists, and of all else.

@@ -16,7 +16,7 @@ use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParamete
 use crate::tables::{self, Later};
 
 /// A chunk of the source whose subject, image and flush are for this view.
-pub(super) struct Chunk {
+pub(super) struct ChunkOfSource {
     pub(super) id: i64,
     pub(super) flush: i64,
     kind: ChunkKind,
@@ -111,7 +111,7 @@ impl Copy<'_> {
     /// Gives the chunks that may have rows for this view to `take`.
     fn each_chunk(
         &mut self,
-        mut take: impl FnMut(&mut Self, Chunk, &[u8]) -> Result<(), Stop>,
+        mut take: impl FnMut(&mut Self, ChunkOfSource, &[u8]) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let sql = format!("{} NOT INDEXED ORDER BY id", CHUNK.select(self.version()?));
         self.each(&sql, [], |copy, row| {
@@ -143,7 +143,7 @@ impl Copy<'_> {
             ) else {
                 return Ok(());
             };
-            let chunk = Chunk {
+            let chunk = ChunkOfSource {
                 id,
                 flush,
                 kind,
@@ -159,7 +159,7 @@ impl Copy<'_> {
         })
     }
 
-    fn wants(&self, chunk: &Chunk, (process, address, other): At) -> bool {
+    fn wants(&self, chunk: &ChunkOfSource, (process, address, other): At) -> bool {
         let processes = self.wanted_processes.as_ref();
         let is_in_range = |(image, address): (i64, u64)| {
             let image = self.images.get(&image);
@@ -181,7 +181,7 @@ impl Copy<'_> {
 
     /// Those of the rows that are for this view, as it shows them: under its ids, and without
     /// places in the kernel that the viewer may not see.
-    fn shown<T: Packed>(&mut self, chunk: &Chunk, rows: Vec<T>) -> Result<Vec<T>, Stop> {
+    fn shown<T: Packed>(&mut self, chunk: &ChunkOfSource, rows: Vec<T>) -> Result<Vec<T>, Stop> {
         self.view.look_behind(rows.len())?;
         let mut shown = Vec::with_capacity(rows.len());
         for mut row in rows {
@@ -202,7 +202,7 @@ impl Copy<'_> {
     }
 
     /// Whether all rows of a chunk are asked for.
-    fn wants_all(&self, chunk: &Chunk) -> bool {
+    fn wants_all(&self, chunk: &ChunkOfSource) -> bool {
         let image = self.images.get(&chunk.image);
         self.wanted_processes.is_none() && image.is_some_and(ImageOfSource::wants_all)
     }
@@ -211,7 +211,7 @@ impl Copy<'_> {
     /// in the source. Whether it did.
     fn put_whole(
         &mut self,
-        chunk: &Chunk,
+        chunk: &ChunkOfSource,
         data: &[u8],
         places: impl ExactSizeIterator<Item = At> + Clone,
     ) -> Result<bool, Stop> {
@@ -289,7 +289,7 @@ impl Copy<'_> {
     /// Packs rows into chunks of the view.
     pub(super) fn put_chunks<T: Packed>(
         &mut self,
-        chunk: &Chunk,
+        chunk: &ChunkOfSource,
         rows: Vec<T>,
         pack: impl Fn(&[T]) -> Vec<u8>,
     ) -> Result<(), Stop> {
@@ -301,7 +301,7 @@ impl Copy<'_> {
     }
 
     /// Puts a chunk into the view that has this in it.
-    fn put_chunk(&mut self, chunk: &Chunk, data: Vec<u8>) -> Result<(), Stop> {
+    fn put_chunk(&mut self, chunk: &ChunkOfSource, data: Vec<u8>) -> Result<(), Stop> {
         let flush = self.put_flush(chunk.flush)?;
         let subject = self.put_subject(chunk.subject)?;
         let Some(image) = self.images.get_mut(&chunk.image) else {

@@ -1,7 +1,7 @@
 //! Call stacks into a view.
 
 use super::Stop;
-use super::chunks::Chunk;
+use super::chunks::ChunkOfSource;
 use super::copy::Copy;
 use crate::StackEnd;
 use crate::chunk::{Bad, FrameOf, StackOf, decode_stacks, encode_stacks};
@@ -9,7 +9,7 @@ use crate::chunk::{Bad, FrameOf, StackOf, decode_stacks, encode_stacks};
 impl Copy<'_> {
     /// The call stacks of a chunk that are for this view, under its ids. A stack is cut at the
     /// innermost frame that the viewer may not see.
-    pub(super) fn stacks(&mut self, chunk: &Chunk, data: &[u8]) -> Result<(), Stop> {
+    pub(super) fn stacks(&mut self, chunk: &ChunkOfSource, data: &[u8]) -> Result<(), Stop> {
         let rows = decode_stacks(data).map_err(|bad| self.bad_chunk(chunk.id, bad))?;
         self.view.look_behind(rows.len())?;
         let mut shown: Vec<StackOf> = Vec::with_capacity(rows.len());

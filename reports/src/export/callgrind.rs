@@ -94,9 +94,9 @@ fn text(stacks: &Stacks<'_>, costs: &Costs) -> String {
     out.push_str("positions: instr line\nevents: Cycles Samples\n");
     let _ = writeln!(out, "summary: {} {}\n", total.0, total.1);
     let mut names = Names::default();
-    let mut by_function: BTreeMap<usize, Vec<Entry<'_>>> = BTreeMap::new();
+    let mut by_function: BTreeMap<usize, Vec<CostLine<'_>>> = BTreeMap::new();
     for ((function, address, line), heat) in &costs.own {
-        by_function.entry(*function).or_default().push(Entry {
+        by_function.entry(*function).or_default().push(CostLine {
             address: *address,
             line: *line,
             heat,
@@ -104,7 +104,7 @@ fn text(stacks: &Stacks<'_>, costs: &Costs) -> String {
         });
     }
     for (((function, address, line), callee), heat) in &costs.calls {
-        by_function.entry(*function).or_default().push(Entry {
+        by_function.entry(*function).or_default().push(CostLine {
             address: *address,
             line: *line,
             heat,
@@ -122,7 +122,7 @@ fn text(stacks: &Stacks<'_>, costs: &Costs) -> String {
                 let count = cost.heat.samples.max(1);
                 let _ = writeln!(out, "calls={count} 0x{entry:x} 0");
             }
-            let Entry {
+            let CostLine {
                 address,
                 line,
                 heat,
@@ -138,7 +138,7 @@ fn text(stacks: &Stacks<'_>, costs: &Costs) -> String {
 }
 
 /// A line of costs.
-struct Entry<'c> {
+struct CostLine<'c> {
     address: u64,
     line: u32,
     heat: &'c Heat,

@@ -244,7 +244,7 @@ impl<'s, 'p> Maker<'s, 'p> {
     }
 
     /// The place of a frame; of what stands for those that are not known, without one.
-    fn frame(&mut self, at: Option<(&stacks::Location, stacks::Frame)>, depth: u32) -> usize {
+    fn frame(&mut self, at: Option<(&stacks::Location, stacks::SourceFrame)>, depth: u32) -> usize {
         let key = at.map(|(location, _)| (location.pc, depth));
         let place = self.frames.place(key);
         if place < self.frame_table.length {

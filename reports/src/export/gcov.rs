@@ -14,7 +14,7 @@ use flow::Exit;
 
 use super::Export;
 use super::profgen::count;
-use super::program::positions::{Frame, LookUp, positions};
+use super::program::positions::{LookUp, PositionFrame, positions};
 use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
@@ -120,7 +120,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
 }
 
 /// The distance of a line from its function's declaration, as the compiler keeps it.
-fn distance(frame: &Frame) -> Option<u32> {
+fn distance(frame: &PositionFrame) -> Option<u32> {
     (frame.declared > 0 && frame.line > 0)
         .then(|| frame.line.wrapping_sub(frame.declared).wrapping_shl(16))
 }
@@ -165,7 +165,7 @@ impl SourceCounts {
         // most.
         let mut most: BTreeMap<Vec<(Rc<str>, u32)>, PlaceCounts> = BTreeMap::new();
         for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
-            let step = |frame: &Frame| {
+            let step = |frame: &PositionFrame| {
                 let name = match original(&frame.name) {
                     cut if cut.len() < frame.name.len() => Rc::from(cut),
                     _ => frame.name.clone(),

@@ -134,7 +134,7 @@ impl Dictionary {
                 false => "native",
             };
             let kind = Value::StringValue(kind.to_owned());
-            let line = |frame: &stacks::Frame| Line {
+            let line = |frame: &stacks::SourceFrame| Line {
                 function_index: index(frame.function + 1),
                 line: frame.line.map_or(0, i64::from),
             };

@@ -146,7 +146,7 @@ fn labels(
 
 fn locations(stacks: &Stacks<'_>, images: &mut Table<usize>) -> Vec<Location> {
     let locations = stacks.locations.iter().enumerate();
-    let line = |frame: &super::stacks::Frame| Line {
+    let line = |frame: &super::stacks::SourceFrame| Line {
         function_id: id(frame.function),
         line: frame.line.map_or(0, i64::from),
     };

@@ -23,7 +23,7 @@ use self::skeleton::{InstrumentedFunction, Spot};
 use self::tally::Tally;
 use super::Export;
 use super::profgen::{RUST_FLAGS, count};
-use super::program::positions::{Frame, LookUp, positions};
+use super::program::positions::{LookUp, PositionFrame, positions};
 use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::report::sizes_at;
@@ -271,7 +271,7 @@ impl SkeletonCounts {
         let positions = look_up(&addresses);
         // Each copy that was inlined, by the calls around it, has its own code of a place, in one
         // block or, where code was duplicated, in several.
-        let mut copies: BTreeMap<(usize, &[Frame]), CopyRuns> = BTreeMap::new();
+        let mut copies: BTreeMap<(usize, &[PositionFrame]), CopyRuns> = BTreeMap::new();
         for ((address, block, count), position) in at.iter().zip(&positions) {
             let chain = &position.frames;
             let all = count * f64::from(position.copies);

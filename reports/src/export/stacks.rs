@@ -28,7 +28,7 @@ pub(crate) struct SourceFunction {
 
 /// A function at a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct SourceFrame {
     /// Index of the function.
     pub(crate) function: usize,
     /// The line of its file, where known.
@@ -47,7 +47,7 @@ pub(crate) struct Location {
     /// Its address, as the image's kind counts.
     pub(crate) address: u64,
     /// The functions that it is in, the innermost first: at least one.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Vec<SourceFrame>,
 }
 
 /// Interrupts with one stack.
@@ -186,7 +186,7 @@ impl<'p> Stacks<'p> {
     pub(crate) fn frames<'s>(
         &'s self,
         sample: &'s Sample,
-    ) -> impl DoubleEndedIterator<Item = (&'s Location, Frame)> + 's {
+    ) -> impl DoubleEndedIterator<Item = (&'s Location, SourceFrame)> + 's {
         let locations = sample.locations.iter();
         let locations = locations.filter_map(|location| self.locations.get(*location));
         locations.flat_map(|location| location.frames.iter().map(move |frame| (location, *frame)))
@@ -217,7 +217,7 @@ impl<'p> Stacks<'p> {
                 let frames = frames(view, image, pc, chain).into_iter();
                 let frames = frames.map(|(function, line, is_inlined)| {
                     let next = functions.len();
-                    Frame {
+                    SourceFrame {
                         function: *functions.entry(function).or_insert(next),
                         line,
                         is_inlined,
@@ -244,9 +244,9 @@ fn frames(
     view: &View<'_>,
     image: usize,
     pc: usize,
-    mut chain: Vec<symbolize::Frame>,
+    mut chain: Vec<symbolize::SymbolizedFrame>,
 ) -> Vec<(SourceFunction, Option<u32>, bool)> {
-    let outermost = symbolize::Frame {
+    let outermost = symbolize::SymbolizedFrame {
         name: Some(view.symbols.name_of(pc)),
         ..chain.pop().unwrap_or_default()
     };

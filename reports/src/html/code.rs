@@ -9,7 +9,7 @@ use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
 use crate::report::is_supported;
-use crate::report::list::{self, ListedInstruction, Listing, Profile};
+use crate::report::list::{self, ListedInstruction, Listing, ParameterValues};
 use crate::sources::{For, Sources};
 use crate::symbols::FunctionId;
 use crate::view::View;
@@ -198,7 +198,7 @@ fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {
     }
 }
 
-fn values(profile: &Profile) -> PageValues {
+fn values(profile: &ParameterValues) -> PageValues {
     let values = &profile.values;
     let shares = values
         .shares

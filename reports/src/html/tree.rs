@@ -25,7 +25,7 @@ enum FrameKind {
 
 /// A frame: name, image, kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Frame(String, String, FrameKind);
+struct TreeFrame(String, String, FrameKind);
 
 /// The tree in preorder; the vectors are of one length.
 #[derive(Debug, Default, Serialize)]
@@ -63,11 +63,11 @@ struct TreeNode {
 /// Tells frames by their index.
 #[derive(Debug, Default)]
 struct Frames {
-    of: BTreeMap<Frame, usize>,
+    of: BTreeMap<TreeFrame, usize>,
 }
 
 impl Frames {
-    fn index(&mut self, frame: Frame) -> usize {
+    fn index(&mut self, frame: TreeFrame) -> usize {
         let next = self.of.len();
         *self.of.entry(frame).or_insert(next)
     }
@@ -112,11 +112,11 @@ impl Tree {
         }
         let least = least(&root);
         tree.add(&root, 0, least);
-        let mut in_order: Vec<(Frame, usize)> = frames.of.into_iter().collect();
+        let mut in_order: Vec<(TreeFrame, usize)> = frames.of.into_iter().collect();
         in_order.sort_by_key(|(_, index)| *index);
         let told = in_order
             .into_iter()
-            .map(|(Frame(name, image, kind), _)| (names::short(&name), image, kind.name()));
+            .map(|(TreeFrame(name, image, kind), _)| (names::short(&name), image, kind.name()));
         tree.frames = told.collect();
         Ok(tree)
     }
@@ -179,7 +179,7 @@ impl<'s, 'p> Ways<'s, 'p> {
 
     /// The frames of a sample, the outermost first.
     fn of(&mut self, sample: &Sample, frames: &mut Frames) -> &[usize] {
-        let bare = |name: &str, kind| Frame(name.to_owned(), String::new(), kind);
+        let bare = |name: &str, kind| TreeFrame(name.to_owned(), String::new(), kind);
         self.way.clear();
         if let Some(name) = self.processes.get(&sample.process) {
             self.way.push(frames.index(bare(name, FrameKind::Process)));
@@ -204,7 +204,7 @@ fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<u
     let Some(location) = stacks.locations.get(location) else {
         return Vec::new();
     };
-    let index = |frame: &stacks::Frame| {
+    let index = |frame: &stacks::SourceFrame| {
         let kind = match frame.is_inlined {
             true => FrameKind::Inlined,
             false if stacks.is_kernel(location.image) => FrameKind::Kernel,
@@ -212,7 +212,7 @@ fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<u
         };
         let function = stacks.functions.get(frame.function);
         let name = function.map_or("?", |function| &function.name);
-        let frame = Frame(name.to_owned(), stacks.path(location.image), kind);
+        let frame = TreeFrame(name.to_owned(), stacks.path(location.image), kind);
         frames.index(frame)
     };
     location.frames.iter().rev().map(index).collect()

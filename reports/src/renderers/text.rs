@@ -4,7 +4,7 @@ use super::Renderer;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::names::Names;
-use crate::page::{Block, Page};
+use crate::page::{Page, PagePart};
 use crate::render::{clean, wrapped};
 use crate::terminal::{self, Look};
 
@@ -32,10 +32,10 @@ pub(crate) fn laid_out(page: &Page, look: Look) -> String {
     out
 }
 
-fn print(block: &Block, look: Look, out: &mut String) {
+fn print(block: &PagePart, look: Look, out: &mut String) {
     match block {
-        Block::Text(text) => print_lines(text, look, out),
-        Block::About { line, more } => {
+        PagePart::Text(text) => print_lines(text, look, out),
+        PagePart::About { line, more } => {
             if look.explain {
                 print_lines(line, look, out);
                 print_lines(more, look, out);
@@ -43,7 +43,7 @@ fn print(block: &Block, look: Look, out: &mut String) {
                 print_lines(&format!("{line}{HINT}"), look, out);
             }
         }
-        Block::Item { depth, text } => {
+        PagePart::Item { depth, text } => {
             let step = STEP.repeat(usize::from(*depth));
             let most = look.width.map(|most| most.saturating_sub(step.len()));
             for line in wrapped(&clean(text), most) {
@@ -52,8 +52,8 @@ fn print(block: &Block, look: Look, out: &mut String) {
                 out.push('\n');
             }
         }
-        Block::Table(table) => table.print_as(look, out),
-        Block::Gap => out.push('\n'),
+        PagePart::Table(table) => table.print_as(look, out),
+        PagePart::Gap => out.push('\n'),
     }
 }
 

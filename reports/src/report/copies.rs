@@ -121,12 +121,12 @@ pub(super) struct CopyCalls {
     /// Of all cycles.
     percent: f64,
     cycle_samples: u64,
-    pub(super) sizes: Vec<Profile>,
+    pub(super) sizes: Vec<SizeValues>,
 }
 
 /// Sizes, of one base.
 #[derive(Debug)]
-pub(super) struct Profile(pub(super) Values);
+pub(super) struct SizeValues(pub(super) Values);
 
 #[derive(Serialize)]
 struct JsonProfile {
@@ -138,9 +138,9 @@ struct JsonProfile {
     values: Vec<JsonShare>,
 }
 
-impl Serialize for Profile {
+impl Serialize for SizeValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Profile(values) = self;
+        let SizeValues(values) = self;
         let profile = JsonProfile {
             base: values.base,
             reached: values.reached,
@@ -264,7 +264,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<CopyCalls> {
             heat,
             percent: rounded(percent(heat.cycles, total.cycles), 2),
             cycle_samples: heat.samples,
-            sizes: profiles.into_iter().map(Profile).collect(),
+            sizes: profiles.into_iter().map(SizeValues).collect(),
         })
     };
     places.into_iter().filter_map(row).collect()
@@ -277,7 +277,7 @@ pub(crate) fn sizes_at(view: &View<'_>) -> Vec<(usize, Vec<(u64, f64)>)> {
     let rows = rows(view).into_iter();
     let rows = rows.filter(|row| KNOWN.contains(&row.function));
     rows.filter_map(|row| {
-        let of_executions = |profile: &&Profile| profile.0.base.is_of_executions();
+        let of_executions = |profile: &&SizeValues| profile.0.base.is_of_executions();
         let profile = row.sizes.iter().find(of_executions).or(row.sizes.first())?;
         let shares = profile.0.shares.iter();
         let shares = shares.map(|share| (share.value, share.percent / 100.0));
@@ -450,9 +450,9 @@ impl Model for Sizes {
     }
 }
 
-impl Profile {
+impl SizeValues {
     fn text(&self, most: usize) -> String {
-        let Profile(values) = self;
+        let SizeValues(values) = self;
         let shares = shares_with(values, most, |size| size.to_string());
         format!("{shares}{}", values.base.words())
     }

@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 
 use self::pairs::{Families, Key};
 use self::statistics::{by_counts, limit};
-use self::values::Profile;
+use self::values::ComparedValues;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::names::Names;
@@ -86,7 +86,7 @@ struct FunctionChange {
     #[serde(serialize_with = "significant")]
     p: f64,
     changed: bool,
-    profiles: Vec<Profile>,
+    profiles: Vec<ComparedValues>,
 }
 
 /// A function on one side, as `top` has it.

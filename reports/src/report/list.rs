@@ -102,14 +102,14 @@ pub(crate) struct ListedInstruction {
     pub(crate) place: SourcePlace,
     /// The source line there.
     pub(crate) source: Option<String>,
-    pub(crate) profiles: Vec<Profile>,
+    pub(crate) profiles: Vec<ParameterValues>,
     /// The character that it compares with.
     compared: Option<String>,
 }
 
 /// The values of one parameter.
 #[derive(Debug)]
-pub(crate) struct Profile {
+pub(crate) struct ParameterValues {
     pub(crate) values: Values,
     meaning: Meaning,
     /// The name of the argument.
@@ -276,8 +276,9 @@ impl ListingFacts<'_> {
 }
 
 /// Marks words of vector registers whose number was captured under its own name as well.
-fn leave_out_twins(profiles: &mut [Profile]) {
-    let key = |of: &Profile, name: &str| (name.to_owned(), of.values.caller, of.values.base);
+fn leave_out_twins(profiles: &mut [ParameterValues]) {
+    let key =
+        |of: &ParameterValues, name: &str| (name.to_owned(), of.values.caller, of.values.base);
     let own: BTreeSet<_> = profiles
         .iter()
         .map(|of| key(of, &of.values.parameter))
@@ -314,7 +315,7 @@ fn listing(
         let mut profiles = Vec::new();
         for values in of_line.into_iter().flatten() {
             let place = |address| view.pointers.place(&view.symbols, function.image, address);
-            profiles.push(Profile {
+            profiles.push(ParameterValues {
                 values: values.clone(),
                 meaning: match (&values.words, &line.instruction) {
                     (Words::None, Some(instruction)) => {

@@ -8,7 +8,7 @@ use super::Symbols;
 use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
-use crate::symbolize::{self, Frame, SourcePlace};
+use crate::symbolize::{self, SourcePlace, SymbolizedFrame};
 use crate::variables::{self, Declaration, Returned};
 
 impl Symbols<'_> {
@@ -75,8 +75,9 @@ impl Symbols<'_> {
 
     /// The functions that addresses of one image are in, in the order of the addresses: the
     /// innermost first, and the last one is not inlined.
-    pub(crate) fn chains(&self, image: usize, addresses: &[u64]) -> Vec<Vec<Frame>> {
-        let has_line = |chain: &Vec<Frame>| chain.iter().any(|frame| frame.line.is_some());
+    pub(crate) fn chains(&self, image: usize, addresses: &[u64]) -> Vec<Vec<SymbolizedFrame>> {
+        let has_line =
+            |chain: &Vec<SymbolizedFrame>| chain.iter().any(|frame| frame.line.is_some());
         self.source(image, addresses, symbolize::chains, has_line)
     }
 

@@ -87,7 +87,7 @@ impl Print {
 
 /// An entry. Functions are told by their places in `functions`, from 1 on; 0 is none.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct KeptSymbols {
     /// The program that wrote it.
     version: String,
     /// Or the content id.
@@ -114,7 +114,7 @@ struct KeptFunction {
 /// What an entry tells.
 #[derive(Debug)]
 pub(super) struct Remembered {
-    /// Addresses in their order, each with its function in `functions`, as in [`Entry`].
+    /// Addresses in their order, each with its function in `functions`, as in [`KeptSymbols`].
     addresses: Vec<(u64, usize)>,
     functions: Vec<Told>,
     /// The name that the file says to be known by.
@@ -222,7 +222,7 @@ impl EntryFile {
         })
     }
 
-    fn load(&self) -> Option<Entry> {
+    fn load(&self) -> Option<KeptSymbols> {
         let is_ours = |metadata: &Metadata| {
             metadata.uid() == nix::unistd::geteuid().as_raw() && metadata.mode() & 0o022 == 0
         };
@@ -270,7 +270,7 @@ impl EntryFile {
         if Print::of(&self.path) != Some(self.own) || prints.any(|of| of.changed > settled) {
             return None;
         }
-        let entry = Entry::new(self, beside, soname, &all);
+        let entry = KeptSymbols::new(self, beside, soname, &all);
         let bytes = packed(&entry)?;
         if bytes.len() as u64 > MOST_BYTES {
             return None;
@@ -289,13 +289,13 @@ impl EntryFile {
     }
 }
 
-impl Entry {
+impl KeptSymbols {
     fn new(
         place: &EntryFile,
         beside: Vec<(PathBuf, Option<Print>)>,
         soname: Option<String>,
         all: &BTreeMap<u64, Option<Told>>,
-    ) -> Entry {
+    ) -> KeptSymbols {
         let mut numbers: BTreeMap<KeptFunction, u32> = BTreeMap::new();
         let (mut steps, mut function_of) = (Vec::new(), Vec::new());
         let mut last = 0;
@@ -309,7 +309,7 @@ impl Entry {
         }
         let mut functions: Vec<(KeptFunction, u32)> = numbers.into_iter().collect();
         functions.sort_unstable_by_key(|(_, number)| *number);
-        Entry {
+        KeptSymbols {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build_id: place.build_id.clone(),
             path: place.path.clone(),
@@ -349,7 +349,7 @@ impl KeptFunction {
     }
 }
 
-fn packed(entry: &Entry) -> Option<Vec<u8>> {
+fn packed(entry: &KeptSymbols) -> Option<Vec<u8>> {
     let content = postcard::to_stdvec(entry).ok()?;
     let mut bytes = MAGIC.to_vec();
     bytes.extend(crc32fast::hash(&content).to_le_bytes());
@@ -357,7 +357,7 @@ fn packed(entry: &Entry) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn unpacked(bytes: &[u8]) -> Option<Entry> {
+fn unpacked(bytes: &[u8]) -> Option<KeptSymbols> {
     let (head, content) = bytes.split_at_checked(HEAD)?;
     let (magic, sum) = head.split_at_checked(MAGIC.len())?;
     let is_whole = magic == MAGIC && sum == crc32fast::hash(content).to_le_bytes();

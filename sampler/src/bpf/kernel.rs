@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, empty};
 use std::sync::OnceLock;
 
-use super::abi::{self, Range};
+use crate::abi::{self, Range};
 
 /// How many ranges of RAM the handler keeps apart.
 const RAM_RANGES: usize = abi::RAM_RANGES as usize;

@@ -1,8 +1,9 @@
 //! What the handler is told, in the form that it reads: types of [`abi`].
 
-use super::abi;
+use super::handler::{CallerRbp, Denial, HandlerCounter, UnwindRow};
 use super::kernel::{self, KernelMemory};
-use crate::{CallerRbp, Config, Denial, HandlerCounter, Pid, ProcessKey, Target, UnwindRow};
+use crate::abi;
+use crate::{Config, Pid, ProcessKey, Target};
 
 /// The counters that say of samples of the clock `timer` that nothing came of them.
 pub(crate) const TIMER_LOSSES: [HandlerCounter; 4] = [

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, ProgramInput, ProgramMut};
 
 use super::Bpf;
-use super::abi::TimerStart;
+use crate::abi::TimerStart;
 use crate::{Clock, Error, cpus};
 
 /// Runs on the CPU whose timer it starts.

@@ -3,11 +3,12 @@
 
 use std::os::fd::OwnedFd;
 
+use addresses::ProcessAddress;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
-use super::abi::{self, Plain};
 use super::{Bpf, map};
-use crate::{Error, MemoryOperand, Tid};
+use crate::abi::{self, Plain};
+use crate::{Error, Tid};
 
 /// It runs whenever a signal is delivered.
 pub(super) const PROGRAM: &str = "on_signal";
@@ -31,6 +32,31 @@ const NO_OPERAND: abi::BlockOperand = abi::BlockOperand {
     bytes: 0,
     is_read: 0,
 };
+
+/// Where an operand is, by what registers hold at the entry of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOperand {
+    /// Numbers of general registers in the processor's order.
+    pub base: Option<u8>,
+    /// The one that is multiplied.
+    pub index: Option<u8>,
+    /// By what: 1, 2, 4 or 8.
+    pub scale: u8,
+    /// What is added.
+    pub displacement: u64,
+    /// Its size: 1 to 8.
+    pub bytes: u8,
+}
+
+impl MemoryOperand {
+    /// Its address where the general registers hold this.
+    pub fn address(&self, gpr: &[u64; 16]) -> ProcessAddress {
+        let held = |number: Option<u8>| number.map_or(0, |of| gpr[usize::from(of) & 15]);
+        let index = held(self.index).wrapping_mul(self.scale.into());
+        let sum = self.displacement.wrapping_add(held(self.base));
+        ProcessAddress(sum.wrapping_add(index))
+    }
+}
 
 /// What the handler knows of threads that have breakpoints.
 pub(crate) struct Trapped {

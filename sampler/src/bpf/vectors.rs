@@ -4,7 +4,8 @@ use std::fs;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
 
-use super::{Bpf, abi, create, insert, map};
+use super::{Bpf, create, insert, map};
+use crate::abi;
 use crate::{Error, VectorOptions};
 
 /// They run at each switch between threads, and where registers are loaded.

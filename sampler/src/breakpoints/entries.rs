@@ -23,7 +23,7 @@ const PAGES: u32 = 8;
 
 /// The entry of a function, in a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct FunctionEntry {
     /// The process.
     pub pid: Pid,
     /// The thread.
@@ -58,7 +58,7 @@ pub struct Entered {
     pub return_address: Option<ReturnAddress>,
     /// How often the thread had stopped since the burst began.
     pub stops: u64,
-    /// How it came back to [`Entry::returns_to`], if it was seen to.
+    /// How it came back to [`FunctionEntry::returns_to`], if it was seen to.
     pub returned: Option<Returned>,
 }
 
@@ -95,7 +95,7 @@ impl Burst {
 
     /// The burst of what breakpoints met in the order of time: of the entry, and of where a call
     /// returns to.
-    fn new(begin: u64, entry: &Entry, hits: Vec<Entered>) -> Self {
+    fn new(begin: u64, entry: &FunctionEntry, hits: Vec<Entered>) -> Self {
         let is_call = |hit: &Entered| hit.registers.pc() == entry.address;
         let is_full = hits.iter().filter(|hit| is_call(hit)).count() >= Self::MOST;
         let hits = hits.into_iter().filter(|hit| hit.time >= begin);
@@ -147,14 +147,22 @@ impl Burst {
 ///
 /// # Errors
 /// Why it is not known what the thread called.
-pub fn entries(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<Burst, Miss> {
+pub fn entries(
+    entry: &FunctionEntry,
+    lasts: Duration,
+    vectors: Option<&AtEntries>,
+) -> Result<Burst, Miss> {
     untraced(entry.pid, entry.tid)?;
     let burst = watch(entry, lasts, vectors)?;
     untraced(entry.pid, entry.tid)?;
     Ok(burst)
 }
 
-fn watch(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<Burst, Miss> {
+fn watch(
+    entry: &FunctionEntry,
+    lasts: Duration,
+    vectors: Option<&AtEntries>,
+) -> Result<Burst, Miss> {
     let task = i32::try_from(entry.tid.0).map_err(|_| Miss::Gone)?;
     // More than are hit: the last one wakes the reader up.
     let refused = |error: std::io::Error| miss(&error);
@@ -223,7 +231,7 @@ fn watch(entry: &Entry, lasts: Duration, vectors: Option<&AtEntries>) -> Result<
 }
 
 /// Decodes a record; `None` for anything but a hit of these breakpoints in 64-bit code.
-fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
+fn decode(bytes: &[u8], entry: &FunctionEntry) -> Option<Entered> {
     let mut fields = fields_of_sample(bytes)?;
     let (_, tid) = fields.ids().ok()?;
     let time = fields.u64().ok()?;
@@ -253,7 +261,7 @@ fn decode(bytes: &[u8], entry: &Entry) -> Option<Entered> {
 /// Why a thread does not stop.
 pub fn entry_cost() -> Result<u64, Miss> {
     let burst = with_turning(|tid, address| {
-        let entry = Entry {
+        let entry = FunctionEntry {
             pid: Pid(std::process::id()),
             tid,
             address,
@@ -292,7 +300,7 @@ mod tests {
     /// A hit is read with its return address; another thread's, or one elsewhere, is refused.
     #[test]
     fn hits() {
-        let entry = Entry {
+        let entry = FunctionEntry {
             pid: Pid(7),
             tid: Tid(8),
             address: ProcessAddress(0x1000),
@@ -314,7 +322,7 @@ mod tests {
     /// lie within each other; what returns elsewhere, or later, has no result.
     #[test]
     fn results() {
-        let entry = Entry {
+        let entry = FunctionEntry {
             pid: Pid(7),
             tid: Tid(8),
             address: ProcessAddress(0x1000),

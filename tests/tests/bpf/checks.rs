@@ -218,7 +218,7 @@ struct Seen {
 
 /// A value profile of the database.
 #[derive(Debug)]
-struct Profile {
+struct StoredProfile {
     id: i64,
     parameter: String,
     reached: i64,
@@ -227,7 +227,7 @@ struct Profile {
 }
 
 /// The profiles that a check is about: of registers written and memory loaded, or of returns.
-fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<Vec<Profile>> {
+fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<Vec<StoredProfile>> {
     let mut statement = database.prepare(
         "SELECT hotlist.id, parameter, reached, unknown, p FROM hotlist \
          JOIN pc ON pc.id = hotlist.pc JOIN image ON image.id = pc.image \
@@ -239,7 +239,7 @@ fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<V
     };
     let Range { start, end } = check.addresses;
     let rows = statement.query_map((start.cast_signed(), end.cast_signed(), path), |row| {
-        Ok(Profile {
+        Ok(StoredProfile {
             id: row.get(0)?,
             parameter: row.get(1)?,
             reached: row.get(2)?,
@@ -266,7 +266,7 @@ fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<V
 fn judge_profile(
     database: &Connection,
     check: &Check,
-    profile: &Profile,
+    profile: &StoredProfile,
     seen: &mut Seen,
 ) -> Result<()> {
     let mut statement =

@@ -24,7 +24,7 @@ struct Escape {
 }
 
 /// A block in the making.
-pub(crate) struct Block {
+pub(crate) struct BlockAssembly {
     name: String,
     text: String,
     /// Labels so far: one before each instruction.
@@ -37,7 +37,7 @@ pub(crate) struct Block {
     stack: i64,
 }
 
-impl Block {
+impl BlockAssembly {
     /// Begins a block that has these regions at hand.
     pub(crate) fn begin(name: &str, bases: [Region; 4], wide: bool) -> Self {
         let mut block = Self {

@@ -3,13 +3,13 @@
 use rand::RngExt as _;
 use rand::rngs::SmallRng;
 
-use crate::block::{Block, SetRegister, at, free, memory, name};
+use crate::block::{BlockAssembly, SetRegister, at, free, memory, name};
 use crate::codes::{BASES, Codes, Family, displacement};
 use crate::layout::{self, Region};
 use crate::steps::{add_load, any, not_saved};
 
 /// Stores whose address or extent no operand shows; then a load of what they hit.
-pub(crate) fn odd_store(block: &mut Block, wide: bool, rng: &mut SmallRng) {
+pub(crate) fn odd_store(block: &mut BlockAssembly, wide: bool, rng: &mut SmallRng) {
     let base = BASES[rng.random_range(0..4)];
     let a = free(rng);
     let line = name(base, 8);
@@ -67,7 +67,7 @@ pub(crate) fn odd_store(block: &mut Block, wide: bool, rng: &mut SmallRng) {
     block.line(&format!("mov {}, {}", name(a, 8), at(base, place)));
 }
 
-pub(crate) fn gather(block: &mut Block, wide: bool, rng: &mut SmallRng) {
+pub(crate) fn gather(block: &mut BlockAssembly, wide: bool, rng: &mut SmallRng) {
     if !wide {
         return add_load(block, rng);
     }
@@ -94,7 +94,7 @@ pub(crate) fn gather(block: &mut Block, wide: bool, rng: &mut SmallRng) {
     }
 }
 
-pub(crate) fn x87(block: &mut Block, rng: &mut SmallRng) {
+pub(crate) fn x87(block: &mut BlockAssembly, rng: &mut SmallRng) {
     let kinds = [
         "fild qword ptr",
         "fld qword ptr",
@@ -138,7 +138,7 @@ pub(crate) fn x87(block: &mut Block, rng: &mut SmallRng) {
 }
 
 /// After the fault the handler passes over some instructions, or sets a register, or both.
-fn escape(block: &mut Block, label: usize, codes: &Codes, rng: &mut SmallRng) {
+fn escape(block: &mut BlockAssembly, label: usize, codes: &Codes, rng: &mut SmallRng) {
     let set = rng.random_ratio(1, 3).then(|| SetRegister {
         // rax, rcx, rdx, r8, r10
         number: [13, 14, 12, 0, 2][rng.random_range(0..5)],
@@ -166,7 +166,7 @@ fn escape(block: &mut Block, label: usize, codes: &Codes, rng: &mut SmallRng) {
     block.line(&format!("lea {}, [rax+rcx*2+5]", name(free(rng), 8)));
 }
 
-pub(crate) fn fault(block: &mut Block, codes: &Codes, wide: bool, rng: &mut SmallRng) {
+pub(crate) fn fault(block: &mut BlockAssembly, codes: &Codes, wide: bool, rng: &mut SmallRng) {
     let (base, region) = {
         let i = rng.random_range(0..4);
         (BASES[i], block.bases[i])
@@ -196,7 +196,7 @@ pub(crate) fn fault(block: &mut Block, codes: &Codes, wide: bool, rng: &mut Smal
     }
 }
 
-pub(crate) fn trap(block: &mut Block, codes: &Codes, wide: bool, rng: &mut SmallRng) {
+pub(crate) fn trap(block: &mut BlockAssembly, codes: &Codes, wide: bool, rng: &mut SmallRng) {
     let label = match rng.random_range(0..if wide { 10 } else { 9 }) {
         0 => block.line("ud2"),
         1 => block.line("int3"),
@@ -227,7 +227,7 @@ pub(crate) fn trap(block: &mut Block, codes: &Codes, wide: bool, rng: &mut Small
     escape(block, label, codes, rng);
 }
 
-pub(crate) fn move_gs(block: &mut Block, rng: &mut SmallRng) {
+pub(crate) fn move_gs(block: &mut BlockAssembly, rng: &mut SmallRng) {
     block.uses(Region::Stack);
     let region = block.bases[rng.random_range(0..4)];
     block.lines(&format!("rdgsbase r9; mov rsi, [r15+{}]", region.offset()));
@@ -248,7 +248,7 @@ pub(crate) fn move_gs(block: &mut Block, rng: &mut SmallRng) {
 }
 
 /// Changes what is mapped in the upper page of the spare region.
-pub(crate) fn remap(block: &mut Block, rng: &mut SmallRng) {
+pub(crate) fn remap(block: &mut BlockAssembly, rng: &mut SmallRng) {
     block.uses(Region::Spare);
     block.remaps = true;
     block.lines(&format!(
@@ -284,7 +284,7 @@ pub(crate) fn remap(block: &mut Block, rng: &mut SmallRng) {
 }
 
 /// An instruction whose immediate is written shortly before.
-pub(crate) fn patch(block: &mut Block, codes: &Codes, rng: &mut SmallRng) {
+pub(crate) fn patch(block: &mut BlockAssembly, codes: &Codes, rng: &mut SmallRng) {
     let filler = rng.random_range(0..4usize);
     let serialise = rng.random_ratio(1, 3);
     let far = if serialise { 3 } else { 1 };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::block::Block;
+use crate::block::BlockAssembly;
 use crate::codes::Codes;
 use crate::compiled;
 use crate::edges;
@@ -92,7 +92,7 @@ pub(crate) fn generate(kind: &Kind, seed: u64, machine: &Machine) -> Source {
             continue;
         }
         let regions = kind.regions(rng);
-        let mut block = Block::begin(&name, regions, machine.wide);
+        let mut block = BlockAssembly::begin(&name, regions, machine.wide);
         for _ in 0..rng.random_range(10..30) {
             steps::add(
                 kind.step(rng),

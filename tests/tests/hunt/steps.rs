@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand::rngs::SmallRng;
 
-use crate::block::{Block, at, free, memory, name, pointer};
+use crate::block::{BlockAssembly, at, free, memory, name, pointer};
 use crate::codes::{BASES, Codes, Family, displacement};
 use crate::hazards;
 use crate::layout::{self, Region};
@@ -45,7 +45,13 @@ pub(crate) enum Step {
 }
 
 /// Adds a step.
-pub(crate) fn add(step: Step, block: &mut Block, codes: &Codes, wide: bool, rng: &mut SmallRng) {
+pub(crate) fn add(
+    step: Step,
+    block: &mut BlockAssembly,
+    codes: &Codes,
+    wide: bool,
+    rng: &mut SmallRng,
+) {
     let size = 1usize << rng.random_range(0..4);
     let (a, b) = (free(rng), free(rng));
     match step {
@@ -186,7 +192,7 @@ pub(crate) fn add(step: Step, block: &mut Block, codes: &Codes, wide: bool, rng:
 }
 
 /// Hundreds of cycles in few instructions, so that windows begin close before what comes.
-fn slow(block: &mut Block, rng: &mut SmallRng) {
+fn slow(block: &mut BlockAssembly, rng: &mut SmallRng) {
     match rng.random_range(0..3) {
         0 => {
             block.lines("mov eax, 99999; xor edx, edx; mov r8d, 7; div r8; div r8; div r8; div r8")
@@ -209,7 +215,7 @@ pub(crate) fn not_saved(register: iced_x86::Register) -> iced_x86::Register {
     }
 }
 
-pub(crate) fn any(block: &mut Block, codes: &Codes, family: Family, rng: &mut SmallRng) {
+pub(crate) fn any(block: &mut BlockAssembly, codes: &Codes, family: Family, rng: &mut SmallRng) {
     for _ in 0..8 {
         if let Some(drawn) = codes.draw(family, rng)
             && block.drawn(&drawn)
@@ -219,7 +225,7 @@ pub(crate) fn any(block: &mut Block, codes: &Codes, family: Family, rng: &mut Sm
     }
 }
 
-fn change(block: &mut Block, size: usize, rng: &mut SmallRng) {
+fn change(block: &mut BlockAssembly, size: usize, rng: &mut SmallRng) {
     let a = free(rng);
     let aligned = BASES[rng.random_range(0..4)];
     let place = at(aligned, 8 * rng.random_range(-4..4));
@@ -234,7 +240,7 @@ fn change(block: &mut Block, size: usize, rng: &mut SmallRng) {
     });
 }
 
-fn vector(block: &mut Block, wide: bool, rng: &mut SmallRng) {
+fn vector(block: &mut BlockAssembly, wide: bool, rng: &mut SmallRng) {
     let (v, a) = (rng.random_range(0..8), free(rng));
     let kinds: &[(usize, &str)] = &[(16, "xmm"), (32, "ymm"), (64, "zmm")];
     let (size, kind) = kinds[rng.random_range(0..if wide { 3 } else { 1 })];
@@ -252,7 +258,7 @@ fn vector(block: &mut Block, wide: bool, rng: &mut SmallRng) {
     }
 }
 
-fn string(block: &mut Block, rng: &mut SmallRng) {
+fn string(block: &mut BlockAssembly, rng: &mut SmallRng) {
     let suffix = ["b", "w", "d", "q"][rng.random_range(0..4)];
     let width = 1i64
         << ["b", "w", "d", "q"]
@@ -293,7 +299,7 @@ fn string(block: &mut Block, rng: &mut SmallRng) {
     add_load(block, rng);
 }
 
-pub(crate) fn add_load(block: &mut Block, rng: &mut SmallRng) {
+pub(crate) fn add_load(block: &mut BlockAssembly, rng: &mut SmallRng) {
     let a = free(rng);
     block.line(&format!("mov {}, {}", name(a, 8), memory(rng, 8)));
 }

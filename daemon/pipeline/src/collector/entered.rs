@@ -6,7 +6,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, InstructionInfoOptions, OpAccess,
 };
 use rustc_hash::FxHashMap;
-use sampler::{Burst, Entry, RawSample, Record};
+use sampler::{Burst, FunctionEntry, RawSample, Record};
 
 use super::Collector;
 use crate::entries::Entries;
@@ -66,7 +66,7 @@ pub(super) fn meet(
         let read = space.images.borrow_mut().read(image, address, &mut code);
         if read > 0 {
             entries.watch(Target {
-                entry: Entry {
+                entry: FunctionEntry {
                     pid: sample.pid,
                     tid: sample.tid,
                     address: at,

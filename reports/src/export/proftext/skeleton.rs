@@ -35,7 +35,7 @@ pub(super) struct Site {
 
 /// A block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct InstrumentedBlock {
     /// The blocks that may be next.
     pub(super) next: Vec<usize>,
     /// The counters that count it.
@@ -56,7 +56,7 @@ pub(super) struct InstrumentedFunction {
     /// How many counters it has.
     pub(super) counters: usize,
     /// Its blocks, of which the first one is the entry.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<InstrumentedBlock>,
     /// Its places of values.
     pub(super) sites: Vec<Site>,
     /// It has counters that are no counts of blocks.
@@ -254,13 +254,14 @@ impl<'t> Open<'t> {
             let mut at: Vec<Vec<Spot>> = raw.at.iter().filter_map(|at| spots(*at, nodes)).collect();
             at.sort();
             at.dedup();
-            blocks.push(Block {
+            blocks.push(InstrumentedBlock {
                 next: next?,
                 counters: raw.counters.clone(),
                 at,
             });
         }
-        let is_counted = |block: &Block| block.counters.iter().all(|one| *one < self.counters);
+        let is_counted =
+            |block: &InstrumentedBlock| block.counters.iter().all(|one| *one < self.counters);
         if !blocks.iter().all(is_counted) {
             return None;
         }

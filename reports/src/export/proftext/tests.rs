@@ -1,4 +1,4 @@
-use super::skeleton::Block;
+use super::skeleton::InstrumentedBlock;
 use super::*;
 
 /// A loop with a call through a pointer, as clang 22 prints it; its branch has a place, but no code
@@ -56,7 +56,7 @@ fn skeletons() {
     );
     assert_eq!((function.hash, function.counters), (u64::MAX - 2, 2));
     let inlined = vec![spot("_Zin", 4, 5), spot("f", 8, 2)];
-    let block = |next: &[usize], counters: &[usize], at: Vec<Vec<Spot>>| Block {
+    let block = |next: &[usize], counters: &[usize], at: Vec<Vec<Spot>>| InstrumentedBlock {
         next: next.to_vec(),
         counters: counters.to_vec(),
         at,

@@ -15,7 +15,7 @@ use crate::split::{Split, Store};
 
 /// A function that an address is in, and the place in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Frame {
+pub(crate) struct PositionFrame {
     /// The function's name as the linker knows it, without what compilers put behind the names of
     /// copies.
     pub(crate) name: Rc<str>,
@@ -32,7 +32,7 @@ pub(crate) struct Frame {
 pub(crate) struct Position {
     /// The functions that it is in, the innermost first: the last one is not inlined. Nothing where
     /// debug information does not know it.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Vec<PositionFrame>,
     /// How often the loop around it was unrolled, as far as LLVM says so: each execution stands for
     /// so many.
     pub(crate) copies: u32,
@@ -90,7 +90,7 @@ fn chain<'a>(
     address: u64,
     declared: &mut Declared,
     names: &mut HashMap<String, Rc<str>>,
-) -> Option<Vec<Frame>> {
+) -> Option<Vec<PositionFrame>> {
     let unit = looked_up(context.find_dwarf_and_unit(address), split)?;
     let mut frames = looked_up(context.find_frames(address), split).ok()?;
     let mut chain = Vec::new();
@@ -116,7 +116,7 @@ fn chain<'a>(
                 new
             }
         };
-        chain.push(Frame {
+        chain.push(PositionFrame {
             name,
             declared,
             line: location.and_then(|at| at.line).unwrap_or(0),

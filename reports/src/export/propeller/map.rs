@@ -10,7 +10,7 @@ pub(super) const SECTION: &str = ".llvm_bb_addr_map";
 
 /// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct MappedBlock {
     /// The compiler's number of it.
     pub(super) number: u32,
     /// Its first address.
@@ -23,7 +23,7 @@ pub(super) struct Block {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mapped {
     /// Its blocks by address. Those without code are left out.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<MappedBlock>,
 }
 
 /// The versions of entries that are known.
@@ -116,7 +116,7 @@ fn function(
             if let Ok(number) = u32::try_from(number)
                 && start < end
             {
-                mapped.blocks.push(Block { number, start, end });
+                mapped.blocks.push(MappedBlock { number, start, end });
             }
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         let blocks = |first, second| Mapped {
             blocks: vec![first, second],
         };
-        let block = |number, start, end| Block { number, start, end };
+        let block = |number, start, end| MappedBlock { number, start, end };
         let plain = blocks(block(0, 0x1000, 0x1005), block(3, 0x1008, 0x1010));
         let found = decode(&ENTRY).expect("an entry");
         assert_eq!(found, BTreeMap::from([(0x1000, plain.clone())]));

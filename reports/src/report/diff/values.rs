@@ -22,7 +22,7 @@ const MOST_VALUES: usize = 8;
 const SHOWN: usize = 3;
 /// The values of a parameter on both sides.
 #[derive(Debug, Serialize)]
-pub(super) struct Profile {
+pub(super) struct ComparedValues {
     address: String,
     text: Option<String>,
     parameter: String,
@@ -157,7 +157,7 @@ pub(super) fn add(
         let row = rows
             .entry(key)
             .or_insert_with_key(|key| FunctionChange::of_values(key, families));
-        row.profiles.push(Profile {
+        row.profiles.push(ComparedValues {
             address: new.address.clone(),
             text: text(after, values.pc),
             parameter: values.parameter.clone(),
@@ -382,7 +382,7 @@ impl Serialize for SideValues {
     }
 }
 
-impl Profile {
+impl ComparedValues {
     /// The line below its function's row.
     pub(super) fn line(&self) -> String {
         let shares = |seen: &SideValues| shares_text(&seen.values, SHOWN);

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Listings, Profile, source_text};
+use super::{Listings, ParameterValues, source_text};
 use crate::code::{Disassembler, Spacing};
 use crate::render::{rounded, whole};
 use crate::report::{JsonShare, JsonSite, json_shares};
@@ -24,7 +24,7 @@ struct JsonInstruction<'a> {
     source: Option<String>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     inlined: &'a [String],
-    profiles: &'a [Profile],
+    profiles: &'a [ParameterValues],
 }
 
 /// One value profile in JSON.
@@ -74,7 +74,7 @@ impl Serialize for Listings {
     }
 }
 
-impl Serialize for Profile {
+impl Serialize for ParameterValues {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let values = &self.values;
         let profile = JsonProfile {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use profiledb::rows::ImageKind;
 
 use super::meaning::Meaning;
-use super::{List, ListedInstruction, Listing, Listings, Profile, source_text};
+use super::{List, ListedInstruction, Listing, Listings, ParameterValues, source_text};
 use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::model::Model;
 use crate::names::Names;
@@ -165,7 +165,7 @@ impl Listing {
             rest.push(String::new());
         }
         let address = format!("0x{:x}", line.address);
-        let shown = |profile: &&Profile| options.raw || !profile.is_beside();
+        let shown = |profile: &&ParameterValues| options.raw || !profile.is_beside();
         let mut profiles = line.profiles.iter().filter(shown);
         match profiles.next() {
             None => {
@@ -212,7 +212,7 @@ impl ListedInstruction {
     }
 }
 
-impl Profile {
+impl ParameterValues {
     /// Whether it is of bits that the instruction does not compute, or that another profile shows
     /// as a number.
     pub(crate) fn is_beside(&self) -> bool {

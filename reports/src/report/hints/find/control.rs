@@ -30,7 +30,7 @@ impl Search<'_, '_> {
         let rows = copies::rows(view).into_iter();
         let found = rows.filter_map(|row| {
             let site = row.site?;
-            let copies::Profile(values) = row.sizes.first()?;
+            let copies::SizeValues(values) = row.sizes.first()?;
             let share = values.shares.first()?;
             let size = values.class().mask(share.value);
             let fits = share.percent >= self.share

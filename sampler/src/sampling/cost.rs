@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use nix::sched::sched_getcpu;
 
-use super::{CpuEvents, Event, Sampler};
+use super::{CpuEvents, Sampler};
 use crate::bpf::Bpf;
+use crate::event::Event;
 use crate::probe::{MANY_ROUNDS, compare, period};
 use crate::{Config, Error, Handler, HandlerCounter, cpus, sys};
 

@@ -1,83 +1,18 @@
-//! Lists: what a flush takes, and those in the tables `hotlist` and `tuple`, which older programs
-//! wrote.
+//! Lists in the tables `hotlist` and `tuple`, which older programs wrote.
 //!
-//! There, of a list's settings only N is stored, and whether it is a precise one (counting samples,
-//! eviction by weight) or the methods switch: f is N/(N-1), SatCount runs from 0 to 50, and
-//! a list of other settings is not taken. The events offered
-//! are not stored either: they are the known values, reached less unknown.
+//! Of a list's settings only N is stored, and whether it is a precise one (counting samples,
+//! eviction by weight) or the methods switch: f is N/(N-1), SatCount runs from 0 to 50, and a list
+//! of other settings is not taken. The events offered are not stored either: they are the known
+//! values, reached less unknown.
 
 use hotlist::{Config, Estimates, Hotlist, Pairs, Parts, PartsTuple};
 
-use crate::flush::NewHotlist;
+use super::{File, Referred, RowIndices, Table};
+use crate::list::is_even;
 use crate::profile::HotlistRow;
-use crate::read::{File, Referred, RowIndices, Table};
 use crate::tables::Record;
 use crate::tables::stored::{StoredHotlist, StoredTuple, TUPLE};
 use crate::{Error, List};
-
-/// Whether the row is such as can be read again.
-pub(crate) fn check(row: &NewHotlist<'_>) -> Result<(), Error> {
-    let NewHotlist {
-        parameter,
-        reached,
-        unknown,
-        windows,
-        even,
-        list,
-        ..
-    } = row;
-    let invalid = |what: String| {
-        Err(Error::Invalid {
-            what: format!("{parameter}: {what}"),
-        })
-    };
-    let known = reached - unknown;
-    if !(is_count(*reached) && is_count(*unknown) && known >= 0.0) {
-        return invalid(format!("{unknown} of {reached} values unknown"));
-    }
-    // Estimates add up but for rounding.
-    if !is_count(list.events) || (list.events - known).abs() > 1e-9 * reached {
-        let events = list.events;
-        return invalid(format!(
-            "a list of {events} events for {known} known values"
-        ));
-    }
-    if *windows as f64 > known || (*windows == 0) != (known == 0.0) {
-        return invalid(format!("{known} known values from {windows} windows"));
-    }
-    if !even.is_none_or(is_even) {
-        return invalid(format!("windows at distances even to {even:?}"));
-    }
-    if !(list.threshold >= 1.0 && list.threshold < f64::INFINITY) {
-        return invalid(format!("a list of threshold {}", list.threshold));
-    }
-    let pairs = list.pairs.unwrap_or_default();
-    if !(is_count(pairs.0) && is_count(pairs.1)) {
-        return invalid(format!("pairs of events {pairs:?}"));
-    }
-    for (index, tuple) in list.tuples.iter().enumerate() {
-        let after = list.tuples.get(index + 1);
-        let is_last = after.is_none_or(|after| after.estimate <= tuple.estimate);
-        let numbers = [tuple.variance, tuple.least, tuple.pairs.0, tuple.pairs.1];
-        let is_good = tuple.estimate > 0.0 && is_count(tuple.estimate) && is_last;
-        if !(is_good && numbers.into_iter().all(is_count)) {
-            return invalid(format!("estimate {index} cannot be: {tuple:?}"));
-        }
-    }
-    match crate::chunk::has_double(&list.tuples) {
-        true => invalid("a value is there twice".to_owned()),
-        false => Ok(()),
-    }
-}
-
-/// Whether it is a number from 0 on.
-fn is_count(x: f64) -> bool {
-    (0.0..f64::INFINITY).contains(&x)
-}
-
-fn is_even(even: f64) -> bool {
-    (0.0..=1.0).contains(&even)
-}
 
 impl File<'_> {
     /// Both tables lie in the order of the lists' ids, so they are read side by side.

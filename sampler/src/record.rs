@@ -1,4 +1,4 @@
-//! The records of a CPU's buffer: samples, and what explains them.
+//! What is delivered: samples, the records that explain them, and the batches that they come in.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::path::Path;
 use addresses::ProcessRange;
 use serde::{Deserialize, Serialize};
 
-use super::{Cycles, Pid, RawSample, Tid};
-use crate::Packed;
+use crate::packed::Packed;
+use crate::sample::{Cycles, RawSample};
+use crate::thread::{Pid, Tid};
 
 /// How a mapping's file is identified: by the kernel with its inode, by who has looked at the file
 /// with its build id.
@@ -227,5 +228,88 @@ impl Record {
             _ => 0,
         };
         size_of::<Self>() + boxed + self.captured_bytes()
+    }
+}
+
+/// What one drain of one CPU's ring gave; it may hold no record at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// The CPU.
+    pub cpu: u32,
+    /// The records in the order they were written, which is nearly, but not always, that of time:
+    /// an interrupt between a record's time stamp and its place in the ring turns two around.
+    pub records: Vec<Record>,
+    /// No later batch of this CPU holds a record with an earlier time (nanoseconds of
+    /// `CLOCK_MONOTONIC`). Records of this batch may be later than it.
+    pub drained_to: u64,
+    /// Records that something is to be learned from, the sooner the better: mappings of code, and
+    /// samples of processes that the handler of the engine `bpf` was not told of.
+    pub urgent: u64,
+    /// Records that could not be decoded.
+    pub malformed: u64,
+    /// Samples of inherited events: their thread keeps the interval that was current when it was
+    /// made, and is not reached by redraws.
+    pub inherited: u64,
+    /// Each interval drawn for this CPU since its last batch, in the clock's unit; in the first
+    /// batch those that the events began with. With [`crate::Clock::Timer`] those of the samples.
+    pub intervals: Vec<u64>,
+    /// Other CPUs that had nothing, and up to when they are drained: as if they had sent empty
+    /// batches.
+    pub others_drained_to: Vec<(u32, u64)>,
+}
+
+impl Batch {
+    /// That a CPU had nothing, and up to when it is drained.
+    pub fn empty(cpu: u32, drained_to: u64) -> Self {
+        Self {
+            cpu,
+            records: Vec::new(),
+            drained_to,
+            urgent: 0,
+            malformed: 0,
+            inherited: 0,
+            intervals: Vec::new(),
+            others_drained_to: Vec::new(),
+        }
+    }
+
+    /// The same with all samples unpacked, for who looks at all of them.
+    #[must_use]
+    pub fn unpacked(mut self) -> Self {
+        let all = self.records.len();
+        let records = self.records.into_iter().map(Record::unpacked);
+        self.records = records
+            .filter(|record| !matches!(record, Record::Packed(_)))
+            .collect();
+        self.malformed += (all - self.records.len()) as u64;
+        self
+    }
+
+    /// Whether more than one record in eight is urgent.
+    pub(crate) fn has_much_urgent(&self) -> bool {
+        self.urgent * 8 > self.records.len() as u64
+    }
+
+    /// Whether it says no more than up to when its CPU is drained.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            cpu: _,
+            records,
+            drained_to: _,
+            urgent: _,
+            malformed,
+            inherited,
+            intervals,
+            others_drained_to,
+        } = self;
+        records.is_empty()
+            && (*malformed, *inherited) == (0, 0)
+            && intervals.is_empty()
+            && others_drained_to.is_empty()
+    }
+
+    /// Bytes that its records hold, with the memory that came with samples.
+    pub fn memory_bytes(&self) -> usize {
+        self.records.iter().map(Record::memory_bytes).sum()
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use nix::sched::sched_getcpu;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
+use super::outlet::{Outlet, Undelivered};
+use super::sources::{Buffer, Own, Sources};
 use crate::block::Pool;
-use crate::outlet::{Outlet, Undelivered};
-use crate::sources::{Buffer, Own, Sources};
 use crate::stats::Stats;
 use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 

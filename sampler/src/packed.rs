@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::decode::cycles;
 use self::decode::{context_of, decode, mode_of, registers};
-use super::abi::{self, Plain as _, Record as Head};
+use crate::abi::{self, Plain as _, Record as Head};
 use crate::block::BlockBytes;
-use crate::breakpoints;
 use crate::{Mode, Pid, RawSample, Registers, Tid};
 
 /// Bytes before the tail.
 const HEAD: usize = size_of::<Head>();
 /// What a copy of a stack has in place of a sample's period.
 const COPY_PERIOD: u64 = abi::STACK_COPY_PERIOD as u64;
+/// What the records that the handler makes at an entry have in place of it: no clock has it.
+pub(crate) const BREAKPOINT_PERIOD: u64 = abi::BREAKPOINT_PERIOD as u64;
 /// As it stands in records of entries of functions.
 const ENTRY_PERIOD: u64 = abi::ENTRY_PERIOD as u64;
 /// Bytes of a set of registers.
@@ -142,7 +143,7 @@ impl Packed {
                 abi::RECORD_SECOND if head.period >> abi::STOP_BIT != 0 => Order::EndOfBlock,
                 abi::RECORD_SECOND if head.period == ENTRY_PERIOD => Order::AtEntry,
                 abi::RECORD_SECOND => Order::Second,
-                _ if head.period == breakpoints::PERIOD => Order::Entry,
+                _ if head.period == BREAKPOINT_PERIOD => Order::Entry,
                 _ => Order::Whole,
             },
             has_copy,

@@ -2,8 +2,8 @@
 
 use addresses::ProcessAddress;
 
-use super::super::abi::{self, Plain as _, Record as Head};
 use super::{HEAD, REGISTER_BYTES, has, outcome_of};
+use crate::abi::{self, Plain as _, Record as Head};
 use crate::block::BlockBytes;
 use crate::capture::HandlerMemory;
 use crate::{

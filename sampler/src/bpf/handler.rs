@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError};
 use addresses::{ProcessAddress, ReturnAddress};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
-use crate::bpf::{Maps, abi, layout};
+use super::{Maps, layout};
+use crate::abi;
 use crate::{Error, ProcessKey};
 
 /// What an unwind row says of the caller's rbp.

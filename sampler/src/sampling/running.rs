@@ -93,11 +93,7 @@ impl Running {
         if let Some(bpf) = &self.bpf {
             bpf.stop_timers(&self.setup.cpus);
         }
-        self.stop.requested.store(true, Ordering::Release);
-        // The counter cannot overflow by one: it was 0, or the readers are awake already.
-        if let Err(error) = self.stop.wake.write(1) {
-            tracing::debug!(%error, "the readers wake up at their time-out");
-        }
+        self.stop.make();
     }
 
     /// Stops as [`Running::request_stop`] does and waits for the readers' ends.

@@ -77,7 +77,7 @@ pub(crate) enum PreparedKind {
 
 /// Where the operands of an instruction of two are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OperandPlaces {
+pub(crate) enum OperandPlaces {
     RX,
     RM,
     MX,
@@ -220,7 +220,7 @@ impl PreparedKind {
     }
 
     /// Whether the memory operand is read.
-    pub(super) fn loads(self) -> bool {
+    pub(crate) fn loads(self) -> bool {
         use PreparedKind as K;
         matches!(
             self,
@@ -251,7 +251,7 @@ impl PreparedKind {
     }
 
     /// Whether the first operand is written, and is a register.
-    pub(super) fn writes_register(self) -> bool {
+    pub(crate) fn writes_register(self) -> bool {
         use PreparedKind as K;
         matches!(
             self,
@@ -296,7 +296,7 @@ impl PreparedKind {
 }
 
 /// Moves of vectors whose address must be a multiple of their size, and others.
-pub(super) const ALIGNED: [Mnemonic; 3] = [Mnemonic::Movaps, Mnemonic::Movapd, Mnemonic::Movdqa];
+pub(crate) const ALIGNED: [Mnemonic; 3] = [Mnemonic::Movaps, Mnemonic::Movapd, Mnemonic::Movdqa];
 const UNALIGNED: [Mnemonic; 3] = [Mnemonic::Movups, Mnemonic::Movupd, Mnemonic::Movdqu];
 
 const CMOV: [Mnemonic; 16] = [

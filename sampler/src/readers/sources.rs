@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
-use crate::Packed;
 use crate::attr::Role;
 use crate::block::{Filling, Pool};
-use crate::bpf::{OfCpu, Overflow, record};
-use crate::ring::Event;
+use crate::bpf::{OfCpu, Overflow};
+use crate::event::Event;
+use crate::packed::{self, Packed};
 use crate::sys::Ring;
 
 /// A new interval begins anew, whatever has passed of the present one: that time is lost to the
@@ -190,7 +190,7 @@ impl Received {
         if self.filling.is_full_for(record.len()) {
             self.unpile();
         }
-        match record::is_stack_copy(record) {
+        match packed::is_stack_copy(record) {
             true => self.filling.begin(record),
             false => self.filling.push(record),
         }

@@ -1,21 +1,18 @@
-//! The engine `ring`: opens the events, maps a ring per CPU, and starts and stops their readers.
+//! Sampling: opens the events, maps a ring per CPU, and starts and stops the readers.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
-use crate::attr::{Features, Role, attributes};
+use crate::attr::{Features, Role};
 use crate::bpf::{Bpf, OfCpu};
-use crate::outlet::Outlet;
-use crate::reader::Reader;
-use crate::readers::Readers;
-use crate::sources::Sources;
+use crate::event::{self, Event};
+use crate::readers::{Outlet, Reader, Readers, Sources};
 use crate::stats::Stats;
+use crate::stop_request::StopRequest;
 use crate::sys::{self, Ring};
 use crate::{Batch, Config, Engine, Error, Intervals, Pid, Target, Tid, cpus, wakers};
 
@@ -47,15 +44,6 @@ pub struct Setup {
     pub no_vectors: Option<String>,
     /// Vector registers are brought.
     pub vectors: bool,
-}
-
-/// One event, and the interval it has now.
-pub(crate) struct Event {
-    pub(crate) fd: OwnedFd,
-    /// The kernel's id of it.
-    pub(crate) id: u64,
-    /// In the clock's unit.
-    pub(crate) interval: u64,
 }
 
 /// The events of one CPU, whose first one has the ring of all.
@@ -154,12 +142,7 @@ impl Sampler {
     /// [`Error::Os`] if a thread cannot be made.
     pub fn start(self, sender: SyncSender<Batch>) -> Result<Running, Error> {
         let os = |what| move |source| Error::Os { what, source };
-        let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-            .map_err(|errno| os("make an eventfd")(errno.into()))?;
-        let stop = Arc::new(Stop {
-            requested: AtomicBool::new(false),
-            wake,
-        });
+        let stop = Arc::new(StopRequest::new().map_err(os("make an eventfd"))?);
         // From here on an early return drops `running`, which ends the readers made so far.
         let mut running = Running {
             readers: Vec::new(),
@@ -245,32 +228,6 @@ impl Sampler {
     }
 }
 
-/// Opens an event, narrowing `features` until the kernel takes it.
-pub(crate) fn open_event(
-    config: &Config,
-    role: Role,
-    interval: u64,
-    features: &mut Features,
-    task: i32,
-    cpu: u32,
-) -> io::Result<OwnedFd> {
-    let cpu = i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    loop {
-        let error = match sys::open(attributes(config, role, interval, *features), task, cpu) {
-            Ok(event) => return Ok(event),
-            Err(error) => error,
-        };
-        match error.raw_os_error() {
-            // An older kernel.
-            Some(libc::EINVAL | libc::E2BIG) if features.lost => features.lost = false,
-            Some(libc::EACCES | libc::EPERM) if !features.user_only && task != -1 => {
-                features.user_only = true;
-            }
-            _ => return Err(error),
-        }
-    }
-}
-
 /// Opens an event for each CPU and task. The flag says that threads may have been missed.
 fn open_events(
     config: &Config,
@@ -353,7 +310,7 @@ fn open_tasks(
         let mut events = Vec::new();
         for task in tasks.iter().copied() {
             let interval = intervals.draw();
-            let fd = match open_event(config, role, interval, features, task, cpu) {
+            let fd = match event::open(config, role, interval, features, task, cpu) {
                 Ok(fd) => fd,
                 // The thread has ended, or the CPU went offline.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH)) => {
@@ -442,25 +399,12 @@ fn join_outputs(cpu: &CpuEvents) -> Result<(), Error> {
     Ok(())
 }
 
-/// How the readers are told to end.
-pub(crate) struct Stop {
-    requested: AtomicBool,
-    /// Readable once they are to end; never read, so that it wakes all of them.
-    pub(crate) wake: EventFd,
-}
-
-impl Stop {
-    pub(crate) fn requested(&self) -> bool {
-        self.requested.load(Ordering::Acquire)
-    }
-}
-
 /// Sampling that goes on until it is stopped or dropped.
 pub struct Running {
     readers: Vec<JoinHandle<Stats>>,
     events: Vec<(Role, Arc<[OwnedFd]>)>,
     tids: Vec<Tid>,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
     setup: Setup,
     bpf: Option<Bpf>,
     config: Config,
