@@ -131,7 +131,7 @@ mod tests {
             registers,
             return_address: None,
             stops,
-            result: None,
+            returned: None,
         }
     }
 
