@@ -354,7 +354,9 @@ impl Values {
     /// Where this is what a function returned, if it is.
     pub(crate) fn result(&self) -> Option<dwarf::ResultRegister> {
         match self.parameter.parse() {
-            Ok(parameters::Parameter::Ret) => Some(dwarf::ResultRegister::Integer),
+            Ok(parameters::Parameter::Ret | parameters::Parameter::Result) => {
+                Some(dwarf::ResultRegister::Integer)
+            }
             Ok(parameters::Parameter::VectorRet) => Some(dwarf::ResultRegister::Vector),
             _ => None,
         }

@@ -41,7 +41,7 @@ impl Signatures {
         let rows = view.profile.hotlists.iter();
         for row in rows.filter(|row| view.wants(row.pc)) {
             let of = match bare_parameter(&row.parameter).parse() {
-                Ok(Parameter::Ret) => &mut integer,
+                Ok(Parameter::Ret | Parameter::Result) => &mut integer,
                 Ok(Parameter::VectorRet) => &mut vector,
                 Ok(Parameter::Arg(_) | Parameter::ArgIn(_) | Parameter::VectorArg(_)) => {
                     &mut entries
