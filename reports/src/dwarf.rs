@@ -1,11 +1,13 @@
 //! Integer arguments of functions as the debug information declares them, and which have no
-//! result where one is looked for.
+//! result where one is looked for ([`results`]).
 //!
 //! A declaration is believed only where the calling convention leaves no choice:
 //! functions of C and C++ that other files may call (a compiler may change what
 //! it alone calls), whose parameters are integers, pointers, and floating-point
 //! numbers. A structure among them ends the belief, since how it is passed
 //! depends on what is in it.
+
+mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +17,8 @@ use crate::convention::{Convention, PLATFORM};
 use crate::elf::Elf;
 use crate::liveness::Argument;
 use crate::sections::{Sections, Slice};
+
+pub(crate) use self::results::{ResultRegister, without_result};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
@@ -48,43 +52,6 @@ pub(crate) fn declared(image: &Elf, entries: &BTreeSet<u64>) -> Declared {
     found
 }
 
-/// Where a function leaves its result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResultRegister {
-    /// In rax.
-    Integer,
-    /// In xmm0.
-    Vector,
-}
-
-/// Those of the addresses that are in functions which are declared to leave no result there. Code
-/// that several functions share leaves none if none of them does. Broken debug information
-/// declares nothing.
-pub(crate) fn without_result(
-    image: &Elf,
-    addresses: &BTreeSet<u64>,
-    place: ResultRegister,
-) -> BTreeSet<u64> {
-    let (mut without, mut with) = (BTreeSet::new(), BTreeSet::new());
-    let _ = search(image, addresses, |dwarf, unit| {
-        let mut cursor = unit.entries();
-        while let Some(entry) = cursor.next_dfs()? {
-            if entry.depth() == 0 && !is_c(entry) {
-                return Ok(());
-            }
-            if entry.tag() == gimli::DW_TAG_subprogram {
-                let found = match has_result(unit, entry, place) {
-                    true => &mut with,
-                    false => &mut without,
-                };
-                found.extend(covered(dwarf, unit, entry, addresses)?);
-            }
-        }
-        Ok(())
-    });
-    &without - &with
-}
-
 /// Which of these addresses an entry's code covers.
 ///
 /// # Errors
@@ -103,35 +70,6 @@ pub(crate) fn covered<'a>(
         }
     }
     Ok(covered)
-}
-
-/// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
-/// not of a type that goes elsewhere.
-fn has_result<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>, place: ResultRegister) -> bool {
-    let mut entry = function.clone();
-    for _ in 0..MAX_CHAIN {
-        if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
-            return match kind(unit, result) {
-                Some(PassingClass::Integer(_)) => place == ResultRegister::Integer,
-                Some(PassingClass::Vector(_)) => place == ResultRegister::Vector,
-                Some(PassingClass::Elsewhere) => false,
-                None => true,
-            };
-        }
-        let origin = entry
-            .attr_value(gimli::DW_AT_abstract_origin)
-            .or_else(|| entry.attr_value(gimli::DW_AT_specification));
-        match origin {
-            None => return false,
-            Some(AttributeValue::UnitRef(offset)) => match unit.entry(offset) {
-                Ok(declaration) => entry = declaration,
-                Err(_) => return true,
-            },
-            // In another unit, which is not looked into.
-            Some(_) => return true,
-        }
-    }
-    true
 }
 
 /// Calls `take` for each unit that has code at one of the addresses.

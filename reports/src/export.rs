@@ -36,6 +36,7 @@ use crate::failure::Failure;
 use crate::needs::Needs;
 use crate::reading;
 use crate::renderers::Format;
+use crate::stdout;
 use crate::view::View;
 
 /// The exports, in the order of the help.
@@ -199,7 +200,7 @@ impl ExportRequest {
         let bytes = (self.export.write)(view, &self.matches)?;
         match self.output() {
             Some(path) => output::write(path, &bytes),
-            None => output::print(&bytes),
+            None => Ok(stdout::write(&bytes)?),
         }
     }
 }

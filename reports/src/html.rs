@@ -23,6 +23,7 @@ use crate::needs::Needs;
 use crate::reading::{self, Said};
 use crate::renderers::Format;
 use crate::source::{self, Source};
+use crate::stdout;
 use crate::view::View;
 
 /// How a page is written.
@@ -116,7 +117,7 @@ fn page(
     let data = data::Data::new(view, options, common, read)?;
     let page = skeleton::page(&serde_json::to_string(&data)?);
     match options.is_for_stdout() {
-        true => output::print(page.as_bytes()),
+        true => Ok(stdout::write(page.as_bytes())?),
         false => output::write(&options.output, page.as_bytes()),
     }
 }

@@ -8,7 +8,7 @@ mod draw;
 mod feed;
 mod screen;
 
-use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::panic;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::args::Common;
 use crate::failure::Failure;
 use crate::guard;
 use crate::renderers::Format;
-use crate::terminal;
+use crate::{stdout, terminal};
 
 /// How long a key may wait while something else is looked after.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -88,10 +88,7 @@ fn repeat(common: &Common) -> Result<(), Failure> {
             Err(Failure::Nothing(why)) => format!("{why}\n"),
             other => other?,
         };
-        let mut out = io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()?;
-        drop(out);
+        stdout::write(format!("{text}\n").as_bytes())?;
         std::thread::sleep(INTERVAL);
     }
 }

@@ -48,6 +48,7 @@ mod sections;
 mod source;
 mod sources;
 mod split;
+mod stdout;
 mod symbolize;
 mod symbols;
 mod terminal;
@@ -100,7 +101,12 @@ fn main() -> ExitCode {
 /// Prints what clap has to say: help, or what is wrong with the command line.
 fn help(answer: &clap::Error) -> ExitCode {
     let code = u8::try_from(answer.exit_code()).unwrap_or(2);
-    match answer.print().and_then(|()| std::io::stdout().flush()) {
+    let can_print = match answer.use_stderr() {
+        true => Ok(()),
+        false => stdout::check(),
+    };
+    let printed = can_print.and_then(|()| answer.print());
+    match printed.and_then(|()| std::io::stdout().flush()) {
         Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
             let failure = Failure::Output(error);
             say(&failure.to_string());
@@ -130,7 +136,7 @@ fn print_nothing(cli: &Cli) {
     if let Command::Report(report) = &cli.command {
         let renderer = cli.common.format.renderer();
         if let Some(nothing) = renderer.nothing(report.ask().shape()) {
-            let _ = writeln!(std::io::stdout(), "{nothing}");
+            let _ = stdout::write(format!("{nothing}\n").as_bytes());
         }
     }
 }

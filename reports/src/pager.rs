@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
-use crate::terminal;
+use crate::{stdout, terminal};
 
 /// What a pager is asked for: leave when all fits on a screen, pass colours, leave the screen as
 /// it is.
@@ -29,9 +29,11 @@ pub(crate) fn write(text: &str, may_page: bool) -> io::Result<()> {
     {
         return Ok(());
     }
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    // Whoever has nothing to print needs no standard output.
+    match text.is_empty() {
+        true => Ok(()),
+        false => stdout::write(text.as_bytes()),
+    }
 }
 
 /// The pager that the environment names; an empty one and `cat` mean none.

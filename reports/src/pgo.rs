@@ -6,7 +6,6 @@ mod routes;
 mod steps;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -17,6 +16,7 @@ use self::steps::{BOLT, BuildStep, PERF2BOLT, vcpi, vcpid, version};
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::say;
+use crate::stdout;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 
 /// The steps from a program to a faster one.
@@ -183,7 +183,7 @@ impl How {
     fn take(self, steps: &[BuildStep]) -> Result<(), Failure> {
         for step in steps {
             if self.dry_run {
-                writeln!(std::io::stdout(), "{step}")?;
+                stdout::write(format!("{step}\n").as_bytes())?;
                 continue;
             }
             say(&format!("$ {step}"));
@@ -364,7 +364,7 @@ fn compare(
     let commands = [a, b].map(|build| candidate(build, command));
     if how.dry_run {
         for command in &commands {
-            writeln!(std::io::stdout(), "{}", command.text)?;
+            stdout::write(format!("{}\n", command.text).as_bytes())?;
         }
         return Ok(());
     }
@@ -373,8 +373,7 @@ fn compare(
     }
     let trial = trial::run(&commands, rounds)?;
     let text = common.format.renderer().render(&trial, common.names())?;
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    Ok(stdout::write(text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -210,12 +210,36 @@ fn paint(text: &str, ink: Option<Ink>, look: Look, out: &mut String) {
     }
 }
 
-/// A line, broken at blanks to so many columns, but not in parentheses; a word that is longer is
-/// a line of its own.
+/// A line, broken at blanks to so many columns. What stands in parentheses stays together where a
+/// line has room for it. A word that is longer than a line is broken behind a slash, or anywhere.
 pub(crate) fn wrapped(text: &str, most: Option<usize>) -> Vec<String> {
     let Some(most) = most.filter(|most| width(text) > *most) else {
         return vec![text.to_owned()];
     };
+    let mut lines = vec![String::new()];
+    let groups = words(text);
+    let words = groups.iter().flat_map(|group| match width(group) > most {
+        true => group.split(' ').collect(),
+        false => vec![group.as_str()],
+    });
+    for (index, word) in words.enumerate() {
+        for (part, piece) in pieces(word, most).into_iter().enumerate() {
+            let Some(line) = lines.last_mut() else { break };
+            if index == 0 && part == 0 {
+                line.push_str(piece);
+            } else if part == 0 && width(line) + 1 + width(piece) <= most {
+                line.push(' ');
+                line.push_str(piece);
+            } else {
+                lines.push(piece.to_owned());
+            }
+        }
+    }
+    lines
+}
+
+/// What blanks part, but for those in parentheses.
+fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = vec![String::new()];
     let mut depth = 0_usize;
     for character in text.chars() {
@@ -229,19 +253,24 @@ pub(crate) fn wrapped(text: &str, most: Option<usize>) -> Vec<String> {
             _ => words.push(String::new()),
         }
     }
-    let mut lines = vec![String::new()];
-    for (index, word) in words.iter().enumerate() {
-        let Some(line) = lines.last_mut() else { break };
-        if index == 0 {
-            line.push_str(word);
-        } else if width(line) + 1 + width(word) <= most {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.clone());
-        }
+    words
+}
+
+/// A word in pieces of at most so many characters.
+fn pieces(word: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    // The first character that a line has no room for.
+    while let Some((end, _)) = rest.char_indices().nth(most.max(1)) {
+        let (fitting, _) = rest.split_at(end);
+        let slash = fitting.rfind('/').filter(|slash| *slash > 0);
+        let at = slash.map_or(end, |slash| slash + 1);
+        let (piece, after) = rest.split_at(at);
+        pieces.push(piece);
+        rest = after;
     }
-    lines
+    pieces.push(rest);
+    pieces
 }
 
 fn width(text: &str) -> usize {
@@ -402,6 +431,25 @@ mod tests {
              8  {long}\n    (50.0% 0x1) (25.0% 0x22)\n    (9.0% 0x333)\n"
         );
         assert_eq!(out, expected);
+    }
+
+    /// No line is longer than there is room for, and nothing is lost: neither of what stands in
+    /// parentheses, nor of a word without a blank.
+    #[test]
+    fn lines_are_broken() {
+        let broken = |text| wrapped(text, Some(20)).join("\n");
+        assert_eq!(broken("as long as there fits"), "as long as there\nfits");
+        assert_eq!(broken("arguments: (1.0% 0x1)"), "arguments:\n(1.0% 0x1)");
+        let declared = "(int mode, const node *n, double scale)";
+        let expected = "(int mode, const\nnode *n, double\nscale)";
+        assert_eq!(broken(declared), expected);
+        let path = "in /usr/lib/python3/lib-dynload/_json.cpython.so";
+        let expected = "in /usr/lib/python3/\nlib-dynload/\n_json.cpython.so";
+        assert_eq!(broken(path), expected);
+        let word = "ä".repeat(30);
+        let expected = format!("{}\n{}", "ä".repeat(20), "ä".repeat(10));
+        assert_eq!(broken(&word), expected);
+        assert_eq!(wrapped(&word, Some(0)).len(), 30);
     }
 
     /// Of a hot row the number is coloured; without colours nothing is.

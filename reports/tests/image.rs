@@ -72,7 +72,8 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
 }
 
 /// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of
-/// them also of windows that began in the stub, and returns from `local` and `nothing`.
+/// them also of windows that began in the stub, and returns from `local` and `nothing`, in windows
+/// and at breakpoints.
 fn write(flush: &mut Flush<'_>, image: ImageRowId, process: ProcessRowId, subject: SubjectRowId) {
     let site = flush.pc(image, 0x10a1, None).expect("pc");
     for entry in [0x1040, 0x1010, 0x1020] {
@@ -93,7 +94,14 @@ fn write(flush: &mut Flush<'_>, image: ImageRowId, process: ProcessRowId, subjec
     let stub = flush.pc(image, 0x1010, None).expect("pc");
     let through = list(process, subject, declared, Some(stub), "arg1", VALUE + 1);
     flush.hotlist(&through).expect("hotlist");
-    for (address, parameter) in [(0x1035, "ret"), (0x10c1, "ret"), (0x10c1, "vret")] {
+    for (address, parameter) in [
+        (0x1035, "ret"),
+        (0x10c1, "ret"),
+        (0x10c1, "vret"),
+        (0x1020, "entry.result"),
+        (0x10b0, "entry.result"),
+        (0x10b0, "entry.arg0"),
+    ] {
         let pc = flush.pc(image, address, None).expect("pc");
         let list = list(process, subject, pc, None, parameter, 7);
         flush.hotlist(&list).expect("hotlist");
@@ -244,6 +252,9 @@ fn no_result() {
     };
     assert_eq!(parameters("local"), ["\"ret\""]);
     assert_eq!(parameters("nothing"), [""; 0]);
+    let result = |function| report(BUILD_ID, &["args", function]).0[0]["result"].clone();
+    assert_eq!(result("local")["values"][0]["value"], "0x7");
+    assert_eq!(result("nothing"), serde_json::Value::Null);
 }
 
 /// Another build of the image names nothing, and its code is not looked at.

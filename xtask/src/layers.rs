@@ -80,6 +80,11 @@ const LAYERS: &[Layer] = &[
         may_use: &[],
         pure: false,
     },
+    Layer {
+        name: "startup",
+        may_use: &[],
+        pure: false,
+    },
     // The daemon's libraries, along the way of a sample, and its program.
     Layer {
         name: "machine",
@@ -163,6 +168,7 @@ const LAYERS: &[Layer] = &[
             "flow",
             "parameters",
             "protocol",
+            "startup",
             "symbols",
         ],
         pure: false,

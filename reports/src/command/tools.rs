@@ -1,7 +1,6 @@
 //! What `vcpi` does beside reporting.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -9,7 +8,7 @@ use clap::Subcommand;
 use super::{complete, document};
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{export, html, live, packing, pgo};
+use crate::{export, html, live, packing, pgo, stdout};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -97,9 +96,7 @@ impl Tool {
                 no_source,
             } => packing::write(common, output, *least, !no_source),
             Tool::Document { folder } => Ok(document::write(folder)?),
-            Tool::Complete { words } => {
-                Ok(io::stdout().write_all(complete::names(words).as_bytes())?)
-            }
+            Tool::Complete { words } => Ok(stdout::write(complete::names(words).as_bytes())?),
             Tool::Export { asked } => asked.run(common),
             Tool::Pgo { asked } => asked.run(common),
             Tool::Html(options) => html::write(options, common),

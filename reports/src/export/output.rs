@@ -1,4 +1,4 @@
-//! Where an export goes: to a file that is whole or not there, or to standard output.
+//! The file that an export goes to, which is whole or not there.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,17 +24,6 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Writes to standard output.
-///
-/// # Errors
-/// If it cannot be written.
-pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
-    Ok(())
 }
 
 /// Writes a new file beside the old one, and gives it its name when it is whole.

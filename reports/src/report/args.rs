@@ -13,6 +13,7 @@ use super::{JsonShare, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::callee::{self, Live, not_known};
 use crate::convention::Convention;
+use crate::dwarf::ResultRegister;
 use crate::model::Model;
 use crate::names::Names;
 use crate::needs::{NO_ROWS, Needs};
@@ -196,6 +197,14 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
                     .push(values);
             }
         }
+    }
+    // What a function that returns nothing there left in the register is no result.
+    let returns = |of: &[Values]| of.iter().any(|values| values.parameter == RESULT);
+    let returning = arguments.iter().filter(|(_, of)| returns(of));
+    let returning: BTreeSet<usize> = returning.map(|((callee, _), _)| *callee).collect();
+    let without = view.without_result(returning.into_iter(), ResultRegister::Integer);
+    for ((callee, _), of) in &mut arguments {
+        of.retain(|values| values.parameter != RESULT || !without.contains(callee));
     }
     // Calls without a single argument captured have nothing to show here.
     let captured: BTreeSet<usize> = arguments.keys().map(|(callee, _)| *callee).collect();

@@ -7,18 +7,23 @@ use serde::Serialize;
 
 use super::nothing;
 use super::paths::{self, Direction};
-use crate::args::OneFunction;
+use crate::args::{Common, OneFunction};
+use crate::failure::Failure;
 use crate::model::Model;
 use crate::names::Names;
 use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{counted, percent, rounded};
+use crate::renderers::Format;
 use crate::symbols::FunctionId;
 use crate::view::{Heat, View};
 
 /// The first argument's parameter.
 const FIRST: &str = "arg0";
+
+/// What `--flat` needs.
+const FLAT: &str = "--flat is for trees in JSON: add --tree or --up, and --format json";
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -44,6 +49,9 @@ pub(crate) struct Cg {
     /// A tree of who calls, from call stacks.
     #[arg(long, conflicts_with = "tree")]
     up: bool,
+    /// With `--format json`: the nodes of the tree as rows, none within another.
+    #[arg(long)]
+    flat: bool,
 }
 
 impl Cg {
@@ -105,9 +113,16 @@ impl Query for Cg {
         }
     }
 
+    fn check(&self, common: &Common) -> Result<(), Failure> {
+        match self.flat && (self.tree().is_none() || common.format != Format::Json) {
+            true => Err(Failure::Usage(FLAT.to_owned())),
+            false => Ok(()),
+        }
+    }
+
     fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
         if let Some(direction) = self.tree() {
-            return paths::answer(view, direction);
+            return paths::answer(view, direction, self.flat);
         }
         let mut rows = rows(view);
         if rows.is_empty() {

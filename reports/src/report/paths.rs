@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use profiledb::{StackEnd, StackRow};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::nothing;
 use crate::model::Model;
@@ -64,6 +64,67 @@ struct ToldNode {
     nodes: Vec<ToldNode>,
 }
 
+/// Nodes with those below them.
+#[derive(Debug)]
+struct ToldNodes {
+    roots: Vec<ToldNode>,
+    /// For programs they are rows, none within another.
+    is_flat: bool,
+}
+
+/// A node as a row: all of a [`ToldNode`] but those below it.
+#[derive(Debug, Serialize)]
+struct NodeRow<'a> {
+    /// Where it stands among the rows.
+    id: usize,
+    /// The row that it is below; `null`: none.
+    parent: Option<usize>,
+    /// How many are above it.
+    depth: usize,
+    function: Option<&'a str>,
+    image: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<&'static str>,
+    samples: u64,
+    percent: f64,
+    own_percent: f64,
+}
+
+impl Serialize for ToldNodes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !self.is_flat {
+            return self.roots.serialize(serializer);
+        }
+        let mut all = Vec::new();
+        add_rows(&self.roots, None, 0, &mut all);
+        all.serialize(serializer)
+    }
+}
+
+/// Adds nodes as rows, each before those below it.
+fn add_rows<'a>(
+    nodes: &'a [ToldNode],
+    parent: Option<usize>,
+    depth: usize,
+    all: &mut Vec<NodeRow<'a>>,
+) {
+    for node in nodes {
+        let id = all.len();
+        all.push(NodeRow {
+            id,
+            parent,
+            depth,
+            function: node.function.as_deref(),
+            image: node.image.as_deref(),
+            cut: node.cut,
+            samples: node.samples,
+            percent: node.percent,
+            own_percent: node.own_percent,
+        });
+        add_rows(&node.nodes, Some(id), depth + 1, all);
+    }
+}
+
 /// A tree with what it stands for.
 #[derive(Debug, Serialize)]
 struct Tree {
@@ -72,14 +133,14 @@ struct Tree {
     samples: u64,
     /// Samples of these whose path has all its frames.
     whole: u64,
-    nodes: Vec<ToldNode>,
+    nodes: ToldNodes,
     /// Lines of the text at most; `None`: all.
     #[serde(skip)]
     most: Option<usize>,
 }
 
-/// The report.
-pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p> {
+/// The report; `is_flat`: for programs its nodes are rows.
+pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction, is_flat: bool) -> Answer<'p> {
     let mut root = PathSum::default();
     let mut whole = 0_u64;
     for row in &view.profile.stacks {
@@ -113,7 +174,10 @@ pub(crate) fn answer<'p>(view: &mut View<'p>, direction: Direction) -> Answer<'p
         base: "time",
         samples: all.samples,
         whole,
-        nodes: nodes(view, root.next, all.cycles),
+        nodes: ToldNodes {
+            roots: nodes(view, root.next, all.cycles),
+            is_flat,
+        },
         most: view.most_lines(),
     };
     Ok(Box::new(tree))
@@ -226,7 +290,7 @@ impl Model for Tree {
         );
         page.gap();
         let mut shown = Vec::new();
-        lines(&self.nodes, 0, names, &mut shown);
+        lines(&self.nodes.roots, 0, names, &mut shown);
         let most = self.most.unwrap_or(usize::MAX);
         let more = shown.len().saturating_sub(most);
         for line in shown.into_iter().take(most) {

@@ -1,6 +1,6 @@
 //! Explanations, help, completions, and what is said of what was left out.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::common::Fixture;
 use crate::{code, errors};
@@ -57,6 +57,61 @@ fn full_disk() {
             errors(&output)
         );
     }
+}
+
+/// Runs `vcpi` from a shell that does this to its descriptors.
+fn redirected(fixture: &Fixture, args: &[&str], redirection: &str) -> Output {
+    Command::new("sh")
+        .arg("-c")
+        .arg(format!("exec \"$0\" \"$@\" {redirection}"))
+        .arg(env!("CARGO_BIN_EXE_vcpi"))
+        .args(args)
+        .current_dir(fixture.dir())
+        .output()
+        .expect("runs")
+}
+
+/// Standard output that is closed or cannot be written to is told wherever something would go
+/// there, and the exit code is 1. No file that is read or written takes its place.
+#[test]
+fn closed_output() {
+    let fixture = Fixture::new();
+    let before = std::fs::read(fixture.database()).expect("reads");
+    for (redirection, why) in [
+        (">&-", "is closed"),
+        ("1</dev/null", "is open for reading alone"),
+    ] {
+        for args in [
+            &["top"][..],
+            &["top", "--format", "json"],
+            &["list", "hot"],
+            &["status"],
+            &["export", "folded"],
+            &["export", "pprof"],
+            &["html", "-o", "-"],
+            &["--help"],
+            &["--version"],
+        ] {
+            let output = redirected(&fixture, args, redirection);
+            let said = errors(&output);
+            assert_eq!(code(&output), 1, "{args:?} {redirection}: {said}");
+            let expected = format!("cannot write the report: standard output {why}");
+            assert!(said.contains(&expected), "{args:?}: {said}");
+        }
+    }
+    let after = std::fs::read(fixture.database()).expect("reads");
+    assert!(before == after);
+    // Who wants nothing there, or closes something else, is served.
+    for redirection in [">/dev/null", "1<>/dev/null", "<&-", "2>&-"] {
+        let output = redirected(&fixture, &["top"], redirection);
+        assert_eq!(code(&output), 0, "{redirection}: {}", errors(&output));
+    }
+    let to_file = ["export", "folded", "-o", "file"];
+    let output = redirected(&fixture, &to_file, ">&-");
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let written = std::fs::read(fixture.dir().join("file")).expect("is there");
+    let printed = fixture.run(&["export", "folded"]).stdout;
+    assert!(!printed.is_empty() && written == printed);
 }
 
 /// Colours can be forced where no terminal is.

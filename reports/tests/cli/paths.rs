@@ -72,6 +72,55 @@ fn up() {
     assert!(text.contains("in percent of the time of"), "{text}");
 }
 
+/// As rows, each node comes before those below it and says which it is below; nothing else differs.
+#[test]
+fn flat() {
+    let fixture = Fixture::new();
+    for args in [
+        &["cg", "--tree"][..],
+        &["cg", "--up"],
+        &["cg", "--up", "hot"],
+    ] {
+        let tree = json(&fixture, args);
+        let flat = json(&fixture, &[args, &["--flat"]].concat());
+        for key in ["direction", "base", "samples", "whole"] {
+            assert_eq!(flat[key], tree[key], "{args:?}");
+        }
+        let rows = flat["nodes"].as_array().expect("rows");
+        assert_eq!(rebuilt(rows, &Value::Null, 0), tree["nodes"], "{args:?}");
+        assert_eq!(rows.len(), nodes(&tree).len(), "{args:?}");
+        let is_before = |(at, row): (usize, &Value)| {
+            let parent = row["parent"].as_u64();
+            row["id"] == at && parent.is_none_or(|parent| parent < at as u64)
+        };
+        assert!(rows.iter().enumerate().all(is_before), "{flat}");
+    }
+    for args in [
+        &["cg", "--flat", "--format", "json"][..],
+        &["cg", "--tree", "--flat"],
+    ] {
+        let output = fixture.run(args);
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(errors(&output).contains("--flat is for trees in JSON"));
+    }
+}
+
+/// The tree below a row, of rows.
+fn rebuilt(rows: &[Value], parent: &Value, depth: usize) -> Value {
+    let below = rows.iter().filter(|row| row["parent"] == *parent);
+    let below = below.map(|row| {
+        assert_eq!(row["depth"], depth);
+        let mut node = row.clone();
+        let fields = node.as_object_mut().expect("a row");
+        for field in ["id", "parent", "depth"] {
+            fields.remove(field);
+        }
+        node["nodes"] = rebuilt(rows, &row["id"], depth + 1);
+        node
+    });
+    below.collect()
+}
+
 /// Without call stacks there is nothing to show; both directions at once are refused.
 #[test]
 fn none() {
