@@ -84,8 +84,9 @@ struct FunctionCalls {
     declared: Option<String>,
 }
 
-/// The parameter of what calls returned.
+/// The parameters of what calls returned: in `rax`, and in `xmm0`.
 const RESULT: &str = "result";
+const VECTOR_RESULT: &str = "vresult";
 
 /// Results of calls.
 #[derive(Debug)]
@@ -129,7 +130,7 @@ impl Query for Args {
                 calls: true,
                 ..NO_ROWS
             },
-            parameters: &["arg", "varg", "text", RESULT],
+            parameters: &["arg", "varg", "text", RESULT, VECTOR_RESULT],
             stubs: true,
             trends: true,
             ..Needs::ROWS
@@ -190,7 +191,7 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
             let is_argument = values.is_argument()
                 || values.vector_argument().is_some()
                 || values.text_of_argument().is_some();
-            if is_argument || values.parameter == RESULT {
+            if is_argument || [RESULT, VECTOR_RESULT].contains(&values.parameter.as_str()) {
                 arguments
                     .entry((values.pc, values.caller))
                     .or_default()
@@ -198,14 +199,7 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
             }
         }
     }
-    // What a function that returns nothing there left in the register is no result.
-    let returns = |of: &[Values]| of.iter().any(|values| values.parameter == RESULT);
-    let returning = arguments.iter().filter(|(_, of)| returns(of));
-    let returning: BTreeSet<usize> = returning.map(|((callee, _), _)| *callee).collect();
-    let without = view.without_result(returning.into_iter(), ResultRegister::Integer);
-    for ((callee, _), of) in &mut arguments {
-        of.retain(|values| values.parameter != RESULT || !without.contains(callee));
-    }
+    settle_results(view, &mut arguments);
     // Calls without a single argument captured have nothing to show here.
     let captured: BTreeSet<usize> = arguments.keys().map(|(callee, _)| *callee).collect();
     let mut order: Vec<(usize, u64)> = captured
@@ -247,6 +241,31 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
     (rows, unknown)
 }
 
+/// Leaves out what a function that returns nothing in a register left there, and takes results for
+/// what they are declared to be.
+fn settle_results(view: &View<'_>, arguments: &mut Arguments) {
+    let registers = [
+        (RESULT, ResultRegister::Integer),
+        (VECTOR_RESULT, ResultRegister::Vector),
+    ];
+    for (parameter, register) in registers {
+        let has_some = |of: &[Values]| of.iter().any(|values| values.parameter == parameter);
+        let callees = arguments.iter().filter(|(_, of)| has_some(of));
+        let callees: BTreeSet<usize> = callees.map(|((callee, _), _)| *callee).collect();
+        let without = view.without_result(callees.iter().copied(), register);
+        let returned = view.results(callees.iter().copied());
+        for ((callee, _), of) in arguments.iter_mut() {
+            of.retain(|values| values.parameter != parameter || !without.contains(callee));
+            let Some(declared) = returned.get(callee) else {
+                continue;
+            };
+            for values in of.iter_mut().filter(|of| of.parameter == parameter) {
+                *values = values.clone().returned(declared);
+            }
+        }
+    }
+}
+
 /// Calls counted, or those whose arguments were looked at, where they are more: who comes by a
 /// jump, a function's last act, was not counted as a call. Where windows saw none, those that
 /// breakpoints saw.
@@ -277,9 +296,12 @@ fn row(
         view.tell(&mut argument.values);
         argument.find_text(values, live.convention);
     }
-    let result = values
-        .iter()
-        .find(|values| values.parameter == RESULT && values.samples() > 0);
+    let of = |parameter| {
+        let mut all = values.iter();
+        all.find(|values| values.parameter == parameter && values.samples() > 0)
+    };
+    // Where it is not known which of them the function returns in, it is the first more often.
+    let result = of(RESULT).or_else(|| of(VECTOR_RESULT));
     let result = result.map(|values| Returned(view.told(values.clone())));
     let function = view.symbols.name_of_entry(callee);
     // A stub is not in the image of the function that it stands for.

@@ -57,7 +57,8 @@ pub(crate) fn real_value(case: &Case, slot: &Slot, parameter: Parameter) -> Opti
         | Parameter::Pair(_)
         | Parameter::PairWord(..)
         | Parameter::PairMem
-        | Parameter::Result => None,
+        | Parameter::Result
+        | Parameter::VectorResult => None,
         // So are system calls; the rest are of several instructions.
         Parameter::Stride
         | Parameter::Line

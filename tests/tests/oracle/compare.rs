@@ -57,6 +57,7 @@ impl Watch {
                 | Parameter::PairWord(..)
                 | Parameter::PairMem
                 | Parameter::Result
+                | Parameter::VectorResult
                 | Parameter::Stride
                 | Parameter::Line
                 | Parameter::Reload
