@@ -233,8 +233,8 @@ impl Entries {
     }
 }
 
-/// What was brought of the calls of a burst. What belongs to a hit comes right behind it, before the
-/// thread's next hit, and has its registers.
+/// What was brought of the calls of a burst. What belongs to a hit comes right behind it, before
+/// the thread's next hit, and has its registers.
 fn vectors_of_calls(stops: &mut VecDeque<AtEntry>, tid: Tid, burst: &Burst) -> Vec<VectorsOfCall> {
     let returns = || burst.calls.iter().filter_map(|call| call.returned);
     let entries = burst.calls.iter().map(|call| call.time);

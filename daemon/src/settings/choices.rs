@@ -207,8 +207,8 @@ impl Choices {
         Ok(config)
     }
 
-    /// The kinds of values. Without vector registers nearly all values of the kind `vector` would be
-    /// unknown ones, so it is taken by default only with them.
+    /// The kinds of values. Without vector registers nearly all values of the kind `vector` would
+    /// be unknown ones, so it is taken by default only with them.
     pub(crate) fn capture(&self, wanted: &Recording) -> ValueKinds {
         let brings_vectors = || self.vectors(wanted).is_some_and(|of| of.share.is_some());
         wanted.capture.unwrap_or_else(|| match brings_vectors() {

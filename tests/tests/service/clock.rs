@@ -37,8 +37,8 @@ fn set() -> Result<()> {
             step.to_str().context("a path that is no text")?,
         ),
     ];
-    // By the clock set forth the first epoch's hour is over: half rolled up, flushes have but half of
-    // their rows.
+    // By the clock set forth the first epoch's hour is over: half rolled up, flushes have but half
+    // of their rows.
     let configuration = bench.configure("database.rolled_hour_mib = 0")?;
     let mut service = bench.spawn(&configuration, &environment)?;
     service.await_told("READY=1")?;

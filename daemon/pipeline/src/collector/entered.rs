@@ -81,8 +81,8 @@ pub(super) fn meet(
     }
 }
 
-/// What the function that begins here does with vector registers. `None` if none begins, or its first instruction is executed more often than it is called: a jump of its
-/// own leads there.
+/// What the function that begins here does with vector registers. `None` if none begins, or its
+/// first instruction is executed more often than it is called: a jump of its own leads there.
 fn entered_by_calls(space: &AddressSpace<'_>, pc: Pc) -> Option<VectorUse> {
     let (start, end) = space.function(pc)?;
     let length = end.0.saturating_sub(start.0);
