@@ -45,6 +45,11 @@ pub(crate) struct Stage<'a, 'v, C> {
     leaves_vectors: bool,
     /// The instruction that the window is at depends on vector registers.
     reads_vectors: bool,
+    /// So does the one before it, or the last one before branches: a branch here goes by what that
+    /// made of them.
+    behind_vectors: bool,
+    /// The instruction that the window is at is a conditional branch.
+    branches: bool,
     /// Values that no consumer was told of.
     left_out: u64,
 }
@@ -79,6 +84,8 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
             transfer: None,
             leaves_vectors: false,
             reads_vectors: false,
+            behind_vectors: false,
+            branches: false,
             left_out: 0,
         }
     }
@@ -119,6 +126,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
                 Parameter::Ea | Parameter::Base => false,
                 Parameter::Stride | Parameter::Line | Parameter::Reload => false,
                 Parameter::VectorRet => true,
+                Parameter::Taken => self.behind_vectors,
                 _ => self.reads_vectors,
             }
     }
@@ -240,7 +248,10 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
             self.settle_jump();
         }
         self.depth += 1;
-        self.reads_vectors = false;
+        if !self.branches {
+            self.behind_vectors = self.reads_vectors;
+        }
+        (self.reads_vectors, self.branches) = (false, false);
         let place = self.place(pc);
         let owner = self.window.owner;
         let site = place.and_then(|place| self.shared.marked_site(owner, place, mark));
@@ -260,8 +271,10 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
 
     fn values(&mut self, pc: u64, events: &[Event]) {
         for &(parameter, value) in events {
-            if parameter == Parameter::Target {
-                self.transfer = Some((pc, value));
+            match parameter {
+                Parameter::Target => self.transfer = Some((pc, value)),
+                Parameter::Taken => self.branches = true,
+                _ => {}
             }
         }
         let site = self.site(pc);
