@@ -1,5 +1,7 @@
 //! What a configuration may say, and what is said about one that may not.
 
+use parameters::ValueKinds;
+
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -13,18 +15,28 @@ fn defaults() {
     assert_eq!(parse("").unwrap(), Config::default());
 }
 
+/// The default file with the keys that it shows as comments.
+fn without_marks() -> String {
+    let keys = ["period", "capture"].into_iter();
+    keys.fold(DEFAULT_TEXT.to_owned(), |text, key| {
+        text.replace(&format!("\n#{key} ="), &format!("\n{key} ="))
+    })
+}
+
 /// A key that the default file shows as a comment can be used as it is shown there.
 #[test]
 fn commented_keys() {
-    let config = parse(&DEFAULT_TEXT.replace("#period", "period")).unwrap();
+    let config = parse(&without_marks()).unwrap();
     assert_eq!(config.sampling.period, Some(Number(2_000_000)));
+    let kinds = config.sampling.capture.expect("it is shown");
+    assert_eq!(kinds.0, ValueKinds::default());
 }
 
 /// The default file shows every key, under its section: what serde knows is what it names in its
 /// complaint about a key that it does not know.
 #[test]
 fn every_key_is_shown() {
-    let shown: toml::Table = DEFAULT_TEXT.replace("#period", "period").parse().unwrap();
+    let shown: toml::Table = without_marks().parse().unwrap();
     let known = |text: &str| -> Vec<String> {
         let complaint = parse(text).unwrap_err().to_string();
         let (_, list) = complaint.split_once("expected one of ").unwrap_or_else(|| {
