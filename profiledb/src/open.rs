@@ -173,6 +173,8 @@ pub(crate) fn for_reading(path: &Path) -> Result<Connection, Error> {
         Content::Some => match probe(path) {
             // Into the main file its writer merges the log at any time, the first page first.
             Err(Error::Corrupt { .. }) if !unused_wal(path) => {}
+            // The last of the log may have been merged while it was looked at, and the log be gone.
+            Err(Error::Corrupt { .. }) => probe(path)?,
             probed => probed?,
         },
     }

@@ -99,13 +99,10 @@ impl Profile {
 /// Reads all files that `paths` stand for, but for those of a directory that cannot be read
 /// while others of it can: these come back as errors.
 fn load(paths: &[&Path], filter: &Filter, kinds: Kinds) -> Result<(Profile, Vec<Error>), Error> {
-    let mut looked_again = false;
     for _ in 0..TRIES {
         let mut moment = Moment::default();
         let loaded = load_inputs(files(paths, &mut moment)?, filter, kinds);
-        // A file that is rolled up looks broken at the moment in which it gets or loses its log.
-        let is_first_look = !std::mem::replace(&mut looked_again, true);
-        if moment.is_the_same() && !(is_first_look && seems_broken(&loaded)) {
+        if moment.is_the_same() {
             return loaded;
         }
     }
@@ -113,15 +110,6 @@ fn load(paths: &[&Path], filter: &Filter, kinds: Kinds) -> Result<(Profile, Vec<
         .first()
         .map_or_else(PathBuf::new, |path| path.to_path_buf());
     Err(Error::Busy { path })
-}
-
-/// Whether a file was found not to be whole.
-fn seems_broken(loaded: &Result<(Profile, Vec<Error>), Error>) -> bool {
-    let is_broken = |error: &Error| matches!(error, Error::Corrupt { .. });
-    match loaded {
-        Ok((_, left_out)) => left_out.iter().any(is_broken),
-        Err(error) => is_broken(error),
-    }
 }
 
 /// How often files are read again that were rolled up meanwhile.
