@@ -87,6 +87,11 @@ pub(crate) fn stepped(wanted: &Recording) -> Option<u32> {
     wanted.bounce.stepped().filter(|_| !wanted.is_raw)
 }
 
+/// Whether vector registers can be brought: a raw recording cannot hold them.
+fn can_bring_vectors(engine: Engine, wanted: &Recording) -> bool {
+    engine == Engine::Bpf && !wanted.is_raw
+}
+
 /// What sets so many pairs of breakpoints a second.
 pub(crate) fn bounce(running: &mut sampler::Running, most: u32) -> std::io::Result<Bounce> {
     probe::traps_are_told().map_err(std::io::Error::other)?;
@@ -121,7 +126,7 @@ impl Choices {
             EngineArg::Ring => Engine::Ring,
         };
         let mut work = Work::of(engine, wanted.window);
-        if engine == Engine::Bpf && wanted.vectors == VectorsArg::Auto && !wanted.is_raw {
+        if wanted.vectors == VectorsArg::Auto && can_bring_vectors(engine, wanted) {
             work = work.with_vectors();
         }
         let (period, affordable) = match (wanted.period, wanted.rate) {
@@ -218,11 +223,11 @@ impl Choices {
     }
 
     /// Of which samples vector registers are brought: of none, where only breakpoints bring
-    /// them. A raw recording cannot hold them.
+    /// them.
     fn vectors(&self, wanted: &Recording) -> Option<VectorOptions> {
         let rate = self.per_second(self.period);
         let (share, most) = match wanted.vectors {
-            _ if self.engine == Engine::Ring || wanted.is_raw => return None,
+            _ if !can_bring_vectors(self.engine, wanted) => return None,
             VectorsArg::Off if wanted.sets_breakpoints() => (None, MOST_WAKES),
             VectorsArg::Off => return None,
             VectorsArg::Auto => (Some(AUTO_SHARE), MOST_WAKES),
