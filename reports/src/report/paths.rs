@@ -47,9 +47,17 @@ struct PathSum {
     next: BTreeMap<PathNode, PathSum>,
 }
 
-/// A node as it is told.
+/// A node as it is told, with those below it.
 #[derive(Debug, Serialize)]
 struct ToldNode {
+    #[serde(flatten)]
+    told: ToldPlace,
+    nodes: Vec<ToldNode>,
+}
+
+/// A node by itself.
+#[derive(Debug, Serialize)]
+struct ToldPlace {
     /// The function; `null`: callers that are not known.
     function: Option<String>,
     image: Option<String>,
@@ -61,7 +69,6 @@ struct ToldNode {
     percent: f64,
     /// Of these the time in the function itself; where the tree grows upwards, of paths that end.
     own_percent: f64,
-    nodes: Vec<ToldNode>,
 }
 
 /// Nodes with those below them.
@@ -72,7 +79,7 @@ struct ToldNodes {
     is_flat: bool,
 }
 
-/// A node as a row: all of a [`ToldNode`] but those below it.
+/// A node as a row.
 #[derive(Debug, Serialize)]
 struct NodeRow<'a> {
     /// Where it stands among the rows.
@@ -81,13 +88,8 @@ struct NodeRow<'a> {
     parent: Option<usize>,
     /// How many are above it.
     depth: usize,
-    function: Option<&'a str>,
-    image: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<&'static str>,
-    samples: u64,
-    percent: f64,
-    own_percent: f64,
+    #[serde(flatten)]
+    told: &'a ToldPlace,
 }
 
 impl Serialize for ToldNodes {
@@ -114,12 +116,7 @@ fn add_rows<'a>(
             id,
             parent,
             depth,
-            function: node.function.as_deref(),
-            image: node.image.as_deref(),
-            cut: node.cut,
-            samples: node.samples,
-            percent: node.percent,
-            own_percent: node.own_percent,
+            told: &node.told,
         });
         add_rows(&node.nodes, Some(id), depth + 1, all);
     }
@@ -240,13 +237,16 @@ fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, PathSum>, all: f64) -> Vec<To
             }
             PathNode::Cut(end) => (None, None, Some(end.name())),
         };
-        ToldNode {
+        let told = ToldPlace {
             function,
             image,
             cut,
             samples: sum.heat.samples,
             percent: rounded(percent(sum.heat.cycles, all), 1),
             own_percent: rounded(percent(sum.own.cycles, all), 1),
+        };
+        ToldNode {
+            told,
             nodes: nodes(view, sum.next, all),
         }
     };
@@ -255,18 +255,19 @@ fn nodes(view: &View<'_>, sums: BTreeMap<PathNode, PathSum>, all: f64) -> Vec<To
 
 /// The tree as lines. A chain of calls with one way alone stays in its column.
 fn lines(nodes: &[ToldNode], column: usize, names: Names, lines_of: &mut Vec<String>) {
-    for node in nodes.iter().filter(|node| node.percent >= LEAST) {
-        let name = match (&node.function, node.cut) {
+    for node in nodes.iter().filter(|node| node.told.percent >= LEAST) {
+        let told = &node.told;
+        let name = match (&told.function, told.cut) {
             (Some(function), _) => names.shown(function),
             (None, cut) => format!("unknown callers ({})", cut.unwrap_or("unknown")),
         };
-        let own = match node.own_percent > 0.0 && !node.nodes.is_empty() {
-            true => format!("  ({:.1}% itself)", node.own_percent),
+        let own = match told.own_percent > 0.0 && !node.nodes.is_empty() {
+            true => format!("  ({:.1}% itself)", told.own_percent),
             false => String::new(),
         };
         let indent = " ".repeat(2 * column);
-        lines_of.push(format!("{:>5.1}%  {indent}{name}{own}", node.percent));
-        let is_chain = node.nodes.len() == 1 && node.own_percent == 0.0 && column > 0;
+        lines_of.push(format!("{:>5.1}%  {indent}{name}{own}", told.percent));
+        let is_chain = node.nodes.len() == 1 && told.own_percent == 0.0 && column > 0;
         let next = if is_chain { column } else { column + 1 };
         lines(&node.nodes, next, names, lines_of);
     }
