@@ -1,6 +1,7 @@
 //! A profile as the reports ask for it: named, filtered, added up over processes,
 //! subjects and flushes.
 
+mod results;
 pub(crate) mod select;
 mod sums;
 mod values;
@@ -19,6 +20,7 @@ use crate::needs::Needs;
 use crate::pointers::Pointers;
 use crate::symbols::{FunctionId, Offers, Symbols};
 
+pub(crate) use results::Results;
 pub(crate) use values::{Base, Share, Trend, Values};
 
 /// The most values of a profile in JSON. What comes after them is told by its number alone.

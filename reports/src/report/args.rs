@@ -13,7 +13,6 @@ use super::{JsonShare, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::callee::{self, Live, not_known};
 use crate::convention::Convention;
-use crate::dwarf::ResultRegister;
 use crate::model::Model;
 use crate::names::Names;
 use crate::needs::{NO_ROWS, Needs};
@@ -22,7 +21,7 @@ use crate::query::{Answer, Query};
 use crate::render::{count, counted};
 use crate::symbols::STUB;
 use crate::variables::{Declaration, Parameter};
-use crate::view::{Base, Values, View};
+use crate::view::{Base, Results, Values, View};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -244,25 +243,15 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
 /// Leaves out what a function that returns nothing in a register left there, and takes results for
 /// what they are declared to be.
 fn settle_results(view: &View<'_>, arguments: &mut Arguments) {
-    let registers = [
-        (RESULT, ResultRegister::Integer),
-        (VECTOR_RESULT, ResultRegister::Vector),
-    ];
-    for (parameter, register) in registers {
+    let returning = |parameter: &str| -> BTreeSet<usize> {
         let has_some = |of: &[Values]| of.iter().any(|values| values.parameter == parameter);
         let callees = arguments.iter().filter(|(_, of)| has_some(of));
-        let callees: BTreeSet<usize> = callees.map(|((callee, _), _)| *callee).collect();
-        let without = view.without_result(callees.iter().copied(), register);
-        let returned = view.results(callees.iter().copied());
-        for ((callee, _), of) in arguments.iter_mut() {
-            of.retain(|values| values.parameter != parameter || !without.contains(callee));
-            let Some(declared) = returned.get(callee) else {
-                continue;
-            };
-            for values in of.iter_mut().filter(|of| of.parameter == parameter) {
-                *values = values.clone().returned(declared);
-            }
-        }
+        callees.map(|((callee, _), _)| *callee).collect()
+    };
+    let results = Results::new(view, &returning(RESULT), &returning(VECTOR_RESULT));
+    for of in arguments.values_mut() {
+        let all = std::mem::take(of).into_iter();
+        of.extend(all.filter_map(|values| results.settled(values)));
     }
 }
 

@@ -7,9 +7,8 @@ use profiledb::bare_parameter;
 
 use crate::callee::{Callees, not_known};
 use crate::convention::Convention;
-use crate::dwarf;
-use crate::variables::{Passed, Returned};
-use crate::view::{Values, View};
+use crate::variables::Passed;
+use crate::view::{Results, Values, View};
 
 /// The value profiles of each PC. Of a function's arguments only the live ones, as
 /// in the report about them, and no result of a function that is declared to have none or to leave
@@ -28,10 +27,7 @@ pub(in crate::report) fn profiles(
 /// What functions take and return, of those asked for.
 pub(super) struct Signatures {
     callees: Callees,
-    /// PCs in functions that are declared to have no result there.
-    no_integer: BTreeSet<usize>,
-    no_vector: BTreeSet<usize>,
-    returned: BTreeMap<usize, Returned>,
+    results: Results,
 }
 
 impl Signatures {
@@ -50,13 +46,9 @@ impl Signatures {
             };
             of.insert(row.pc);
         }
-        let without =
-            |pcs: &BTreeSet<usize>, place| view.without_result(pcs.iter().copied(), place);
         Signatures {
             callees: Callees::new(view, &entries),
-            no_integer: without(&integer, dwarf::ResultRegister::Integer),
-            no_vector: without(&vector, dwarf::ResultRegister::Vector),
-            returned: view.results(integer.union(&vector).copied()),
+            results: Results::new(view, &integer, &vector),
         }
     }
 }
@@ -69,12 +61,7 @@ pub(super) fn profiles_with(
     signatures: &Signatures,
     unknown: &mut BTreeSet<usize>,
 ) -> BTreeMap<usize, Vec<Values>> {
-    let Signatures {
-        callees,
-        no_integer,
-        no_vector,
-        returned,
-    } = signatures;
+    let Signatures { callees, results } = signatures;
     let all = view.values(by_caller);
     let mut by_pc: BTreeMap<usize, Vec<Values>> = BTreeMap::new();
     let key = |of: &Values, number| (of.pc, of.caller, of.base.is_of_executions(), number);
@@ -84,18 +71,7 @@ pub(super) fn profiles_with(
             calls.insert(key(values, argument.index), values.reached);
         }
     }
-    for mut values in all {
-        let without = match values.result() {
-            Some(dwarf::ResultRegister::Integer) => no_integer.contains(&values.pc),
-            Some(dwarf::ResultRegister::Vector) => no_vector.contains(&values.pc),
-            None => false,
-        };
-        if without {
-            continue;
-        }
-        if let Some(of) = values.result().and_then(|_| returned.get(&values.pc)) {
-            values = values.returned(of);
-        }
+    for mut values in all.into_iter().filter_map(|values| results.settled(values)) {
         if values.is_argument() {
             let live = callees.live(values.pc);
             let argument = live.of_parameter(&values.parameter);
