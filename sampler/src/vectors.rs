@@ -85,7 +85,7 @@ static PLACES: LazyLock<Places> = LazyLock::new(sys::state_places);
 impl VectorState {
     /// From what this machine's processor saved. `None` where it is not known where what is in use
     /// lies.
-    pub(crate) fn saved(bytes: &[u8]) -> Option<Box<Self>> {
+    pub fn saved(bytes: &[u8]) -> Option<Box<Self>> {
         Self::decode(bytes, &PLACES)
     }
 

@@ -20,6 +20,8 @@ mod recording;
 mod records;
 #[path = "live/samples.rs"]
 mod samples;
+#[path = "live/stepped.rs"]
+mod stepped;
 #[path = "live/timer.rs"]
 mod timer;
 #[path = "live/unprivileged.rs"]
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
     trials.extend(bpf::trials());
     trials.extend(ways::trials());
     trials.extend(vectors::trials());
+    trials.extend(stepped::trials());
     trials.extend(breakpoints::trials());
     trials.extend(timer::trials());
     run(&arguments, trials).exit_code()

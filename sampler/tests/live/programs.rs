@@ -110,6 +110,12 @@ impl Waiting {
         Ok(line.trim().parse()?)
     }
 
+    /// Waits until it has ended by itself.
+    pub(crate) fn wait(mut self) -> Result<(), Failed> {
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Ends its input and waits for its end.
     pub(crate) fn end(mut self) -> Result<(), Failed> {
         self.close_input();

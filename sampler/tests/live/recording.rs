@@ -34,7 +34,12 @@ impl Recording {
     }
 
     pub(crate) fn with(config: &Config) -> Result<Recording, Failed> {
-        let (sender, receiver) = sync_channel(16);
+        Recording::with_room(config, 16)
+    }
+
+    /// With room for so many batches that nobody has received yet.
+    pub(crate) fn with_room(config: &Config, batches: usize) -> Result<Recording, Failed> {
+        let (sender, receiver) = sync_channel(batches);
         let running = Sampler::open(config)?.start(sender)?;
         Ok(Recording {
             running,

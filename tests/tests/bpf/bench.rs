@@ -20,6 +20,9 @@ pub(crate) const RATE: u32 = 10_000;
 /// Where the long run takes its number of samples from.
 const SAMPLES: &str = "VCPI_TEST_SAMPLES";
 
+/// Where tests of results that the processor shows take their seconds from.
+const SECONDS: &str = "VCPI_TEST_SECONDS";
+
 /// What makes the interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
@@ -217,6 +220,12 @@ pub(crate) fn samples(usual: u32) -> Result<u32> {
 /// Processor time in which so many samples are taken, for a fixture's command line.
 pub(crate) fn seconds(samples: u32) -> String {
     (f64::from(samples) / f64::from(RATE)).to_string()
+}
+
+/// Seconds that a fixture is to run while results are seen one by one, for its command line.
+pub(crate) fn lasting(usual: u32) -> Result<String> {
+    let asked: Option<u32> = variable(SECONDS)?;
+    Ok(asked.unwrap_or(usual).to_string())
 }
 
 /// The share in percent; 0 of nothing.

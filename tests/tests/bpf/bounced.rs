@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use vcpi_tests::harness::test;
 use vcpi_tests::needs::{Missing, as_root, gcc};
 
-use crate::bench::{Bench, Clock, Test, counter, cpu_clock, succeeded};
+use crate::bench::{Bench, Clock, Test, counter, cpu_clock, lasting, succeeded};
 use crate::checks::{self, CodeIn, Verdict};
 use crate::killed::{self, Watched};
 
@@ -32,7 +32,7 @@ fn results(bench: &Bench) -> Result<()> {
             .arg(format!("--bounce={PAIRS}"))
             .arg("--")
             .arg(&program)
-            .arg("8")
+            .arg(lasting(8)?)
             .output()?;
         succeeded(&output)?;
         let database = bench.open(&name)?;
@@ -72,7 +72,7 @@ fn vectors(bench: &Bench) -> Result<()> {
         .arg(format!("--bounce={PAIRS}"))
         .arg("--")
         .arg(&program)
-        .args(["8", "results"])
+        .args([&*lasting(8)?, "results"])
         .output()?;
     succeeded(&output)?;
     let database = bench.open(name)?;
@@ -110,6 +110,7 @@ fn kills(bench: &Bench) -> Result<()> {
         option: "--bounce=1000",
         begun: 100,
         seen: ("pairs", "seen"),
+        lacking: Some("no_debug_register"),
     };
     killed::leaves_nothing(bench, &watched)
 }

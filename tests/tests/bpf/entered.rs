@@ -140,6 +140,7 @@ fn kills(bench: &Bench) -> Result<()> {
         option: "--entries=quick",
         begun: 700,
         seen: ("entries", "bursts"),
+        lacking: Some("no_debug_register"),
     };
     killed::leaves_nothing(bench, &watched)
 }

@@ -1,6 +1,4 @@
 //! Threads that are traced and stepped (`--bounce=step`).
-//!
-//! `VCPI_TEST_KILLS=50` kills so many collectors instead of ten.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,8 +12,9 @@ use vcpi_tests::harness::test;
 use vcpi_tests::needs::{as_root, gcc};
 use vcpi_tests::variable;
 
-use crate::bench::{Bench, Test, counter, cpu_clock, succeeded};
+use crate::bench::{Bench, Test, counter, cpu_clock, lasting, succeeded};
 use crate::checks::{self, CodeIn, Verdict};
+use crate::killed;
 
 /// Threads a second that are stepped, at most.
 const STOPS: u32 = 500;
@@ -23,7 +22,6 @@ const STOPS: u32 = 500;
 const LEAST: f64 = 20.0;
 /// Collectors that are killed, unless the environment asks for others.
 const KILLED: u64 = 10;
-const KILLS_VARIABLE: &str = "VCPI_TEST_KILLS";
 /// How long what a killed collector leaves may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -86,7 +84,11 @@ pub(crate) const RESULTS: Test = test(
 /// instructions, approximations, x87, vectors. None is wrong, and whatever is worked out of the
 /// same registers is the same.
 fn results(bench: &Bench) -> Result<()> {
-    for (fixture, arguments) in [("bounced", &["6"][..]), ("stepped", &["6", "results"])] {
+    let seconds = &*lasting(6)?;
+    for (fixture, arguments) in [
+        ("bounced", &[seconds][..]),
+        ("stepped", &[seconds, "results"]),
+    ] {
         let program = bench.compile(&format!("{fixture}.c"), fixture, &[])?;
         let checks = checks::of_image(&program)?;
         let name = format!("{fixture}-step.db");
@@ -138,7 +140,7 @@ pub(crate) const KILLS: Test = test(
 /// A collector that is killed leaves no thread stopped or traced, no process that steps, and the
 /// program as it was.
 fn kills(bench: &Bench) -> Result<()> {
-    let kills = variable(KILLS_VARIABLE)?;
+    let kills = variable(killed::KILLS_VARIABLE)?;
     let kills = kills.unwrap_or(KILLED);
     let program = bench.compile("stepped.c", "stepped", &[])?;
     let mut target = Kept(Command::new(&program).args(["3600", "storm"]).spawn()?);

@@ -6,6 +6,7 @@ use vcpi_tests::needs::{as_root, gcc};
 
 use crate::bench::{Bench, Test, counter, cpu_clock, samples, seconds, succeeded};
 use crate::checks::{self, CodeIn, Verdict};
+use crate::killed::{self, Watched};
 
 /// Samples of the ordinary run, at so many a second: each of which may bring its registers.
 const SAMPLES: u32 = 8_000;
@@ -71,4 +72,23 @@ fn across_windows(bench: &Bench) -> Result<()> {
         bail!("{windows} windows of {awaited}");
     }
     Ok(())
+}
+
+pub(crate) const KILLS: Test = test(
+    "collectors that are killed leave no thread that brings vector registers",
+    kills,
+    &[as_root, gcc, cpu_clock],
+);
+/// A collector that is killed while it brings vector registers leaves none of its threads of
+/// real-time priority.
+fn kills(bench: &Bench) -> Result<()> {
+    let watched = Watched {
+        name: "vectors",
+        arguments: &["3600"],
+        option: "--vectors=1000",
+        begun: 100,
+        seen: ("vectors", "windows"),
+        lacking: None,
+    };
+    killed::leaves_nothing(bench, &watched)
 }
