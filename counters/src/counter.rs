@@ -146,8 +146,10 @@ counters! {
     CollectorSamples, Overhead, "collector_samples", Samples,
         "of the collector itself, left out";
     Interrupts, Overhead, "interrupts", Times, "interrupts of the clock";
+    Wakes, Overhead, "wakes", Times,
+        "interrupts that wake up who brings vector registers";
     InterruptsNs, Overhead, "interrupts_ns", Nanoseconds,
-        "time in interrupts, the handler apart, by what one was measured to take";
+        "time in interrupts of both kinds, the handler apart, by what one was measured to take";
     OverheadHandlerNs, Overhead, "handler_ns", Nanoseconds,
         "time in the handler of the interrupt";
     BudgetNs, Overhead, "budget_ns", Nanoseconds, "what collecting was allowed to take";

@@ -77,6 +77,8 @@ pub(super) struct Spent {
     pub(super) collector: Duration,
     /// Interrupts, all CPUs together, whatever became of their samples.
     pub(super) interrupts: u64,
+    /// Wake-ups that bring vector registers, each of which is another interrupt.
+    pub(super) wakes: u64,
     /// The handler's time for those of which it made samples, all CPUs together.
     pub(super) handler: Duration,
 }
@@ -162,7 +164,8 @@ impl Governor {
     /// processors go on being as busy.
     pub(super) fn begin(&mut self, trial: Spent) {
         let each = (self.cost + GUESS).as_secs_f64();
-        let spent = trial.interrupts as f64 * each + trial.handler.as_secs_f64();
+        let wakes = trial.wakes as f64 * self.cost.as_secs_f64();
+        let spent = trial.interrupts as f64 * each + wakes + trial.handler.as_secs_f64();
         let share = spent / trial.machine.as_secs_f64();
         let ratio = share / self.budget;
         if ratio > 1.0 {
@@ -199,7 +202,7 @@ impl Governor {
 
     /// Seconds that were spent.
     fn spent(&self, spent: &Spent) -> f64 {
-        let interrupts = spent.interrupts as f64 * self.cost.as_secs_f64();
+        let interrupts = (spent.interrupts + spent.wakes) as f64 * self.cost.as_secs_f64();
         spent.collector.as_secs_f64() + spent.handler.as_secs_f64() + interrupts
     }
 

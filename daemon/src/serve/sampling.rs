@@ -40,6 +40,8 @@ pub(super) struct Handled {
     pub(super) crowded: u64,
     /// What it took for them, all CPUs together.
     pub(super) time: Duration,
+    /// Threads that were woken up to bring vector registers.
+    pub(super) wakes: u64,
 }
 
 /// Sampling that runs.
@@ -111,6 +113,7 @@ impl Sampling {
             without_room: sum(&[HandlerCounter::BufferFull, HandlerCounter::BufferBusy]),
             crowded: sum(&[HandlerCounter::Crowded]),
             time: Duration::from_nanos(sum(&[HandlerCounter::HandlerNs])),
+            wakes: sum(&[HandlerCounter::VectorsAwaited]),
         })
     }
 

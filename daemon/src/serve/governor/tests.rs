@@ -23,6 +23,7 @@ impl Machine {
             machine,
             collector: Duration::from_secs_f64(collector),
             interrupts: interrupts as u64,
+            wakes: 0,
             handler: Duration::from_secs_f64(interrupts * self.handler),
         }
     }
@@ -466,4 +467,21 @@ fn overruns() {
     // There is no lower rate than the lowest.
     while governor.overrun(1.0).is_some() {}
     assert!(governor.is_at_its_end());
+}
+
+/// A wake-up that brings vector registers costs what an interrupt does.
+#[test]
+fn wakes() {
+    let share = |interrupts, wakes| {
+        let mut governor = Governor::new(0.5, 1_000_000, COST);
+        governor.look(Spent {
+            machine: STEP,
+            interrupts,
+            wakes,
+            ..Spent::default()
+        });
+        governor.share().unwrap()
+    };
+    assert!((share(1000, 500) - share(1500, 0)).abs() < 1e-9);
+    assert!(share(1000, 500) > share(1000, 0));
 }

@@ -62,6 +62,8 @@ pub(super) struct Mark {
     saving: Duration,
     readers: Duration,
     interrupts: u64,
+    /// Wake-ups that bring vector registers.
+    wakes: u64,
     /// The handler's time.
     handler: Duration,
 }
@@ -75,6 +77,7 @@ impl Mark {
             saving: Duration::ZERO,
             readers: Duration::ZERO,
             interrupts: 0,
+            wakes: 0,
             handler: Duration::ZERO,
         }
     }
@@ -88,6 +91,7 @@ impl Mark {
             readers: peers.cpu_time(),
             // Where nothing is counted in the kernel, what arrives is.
             interrupts: handled.map_or(session.interrupts, |handled| handled.interrupts),
+            wakes: handled.map_or(0, |handled| handled.wakes),
             handler: handled.map_or(Duration::ZERO, |handled| handled.time),
         }
     }
@@ -122,6 +126,7 @@ impl Service {
                 machine: sampling.age() * cpus(sampling),
                 collector: Duration::ZERO,
                 interrupts: self.spent.interrupts,
+                wakes: self.spent.wakes,
                 handler: self.spent.handler,
             });
             begin_at(sampling, session, governor, &mut self.figures);
@@ -243,12 +248,15 @@ impl Service {
             machine: (now.at - before.at) * cpus(sampling),
             collector: cpu.saturating_sub(saving).saturating_sub(readers),
             interrupts: now.interrupts.saturating_sub(before.interrupts),
+            wakes: now.wakes.saturating_sub(before.wakes),
             handler: now.handler.saturating_sub(before.handler),
         };
         let tables = &mut session.collector.tables;
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(0);
-        let cost = nanoseconds(governor.cost()).saturating_mul(spent.interrupts);
+        let all = spent.interrupts.saturating_add(spent.wakes);
+        let cost = nanoseconds(governor.cost()).saturating_mul(all);
         tables.count(Counter::Interrupts, spent.interrupts);
+        tables.count(Counter::Wakes, spent.wakes);
         tables.count(Counter::InterruptsNs, cost);
         tables.count(Counter::OverheadHandlerNs, nanoseconds(spent.handler));
         let budget = spent.machine.mul_f64(governor.budget());
