@@ -1,6 +1,6 @@
 //! The settings of a hotlist.
 
-use crate::Error;
+use crate::{Error, limits};
 
 /// Which of the two counting methods a list uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,14 +42,14 @@ pub struct Config {
 
 impl Config {
     /// The largest N: beyond it a list searched from its front is the wrong structure.
-    pub const MAX_CAPACITY: usize = 255;
+    pub const MAX_CAPACITY: usize = limits::MAX_CAPACITY;
     /// The largest MaxEnd: SatCount is one byte.
-    pub const MAX_END: u32 = 255;
+    pub const MAX_END: u32 = limits::MAX_END;
 
     /// The least f: closer to one, making room for a value takes thousands of rounds.
-    pub const MIN_FACTOR: f64 = 1.001;
+    pub const MIN_FACTOR: f64 = limits::MIN_FACTOR;
     /// The largest f: it throws away all but one event in a million.
-    pub const MAX_FACTOR: f64 = 1e6;
+    pub const MAX_FACTOR: f64 = limits::MAX_FACTOR;
 
     /// A list of at most `capacity` tuples whose p falls by `factor` when it is full.
     ///

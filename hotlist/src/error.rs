@@ -1,21 +1,23 @@
 //! What can be wrong with what a caller hands in.
 
+use crate::limits;
+
 /// Why a configuration or the stored parts of a list were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A list of no or one tuple cannot tell a frequent value from a new one.
-    #[error("a hotlist needs room for 2 to {max} tuples, not {0}", max = crate::Config::MAX_CAPACITY)]
+    #[error("a hotlist needs room for 2 to {max} tuples, not {0}", max = limits::MAX_CAPACITY)]
     Capacity(usize),
     /// The factor by which p falls does not make it fall, or too little or far to be of use.
     #[error(
         "the factor by which p falls must lie between {min} and {max}, not {0}",
-        min = crate::Config::MIN_FACTOR,
-        max = crate::Config::MAX_FACTOR
+        min = limits::MIN_FACTOR,
+        max = limits::MAX_FACTOR
     )]
     Factor(f64),
     /// The ends of SatCount leave no range to count in.
-    #[error("SatCount needs MinEnd < MaxEnd <= {max}, not {min_end} and {max_end}", max = crate::Config::MAX_END)]
+    #[error("SatCount needs MinEnd < MaxEnd <= {max}, not {min_end} and {max_end}", max = limits::MAX_END)]
     Ends {
         /// MinEnd as given.
         min_end: u32,
@@ -53,7 +55,7 @@ pub enum Error {
     #[error("tuple {0} repeats the value of an earlier one")]
     Duplicate(usize),
     /// A tuple of correlated values has 1 to 8 of them.
-    #[error("a tuple has 1 to {max} values, not {0}", max = crate::Value::MAX_TUPLE)]
+    #[error("a tuple has 1 to {max} values, not {0}", max = limits::MAX_TUPLE)]
     TupleLength(usize),
     /// Linear buckets of no width, or wider than all of the range.
     #[error("a step of {step} makes no buckets in a range of {range}")]

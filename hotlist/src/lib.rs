@@ -27,6 +27,7 @@ mod error;
 mod estimates;
 mod evict;
 mod interval;
+mod limits;
 mod list;
 mod merge;
 pub mod method;

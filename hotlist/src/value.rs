@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Words};
+use crate::{Error, Words, limits};
 
 /// What the words of a [`Value`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ pub struct Value {
 
 impl Value {
     /// The most words that a tuple of correlated values has.
-    pub const MAX_TUPLE: usize = 8;
+    pub const MAX_TUPLE: usize = limits::MAX_TUPLE;
 
     /// One word.
     pub fn word(value: u64) -> Self {

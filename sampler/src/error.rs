@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{Pid, decode};
+use crate::Pid;
 
 /// What was refused, why, and what would mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,9 +104,6 @@ pub enum Error {
         /// The verifier's last words.
         why: String,
     },
-    /// A record could not be decoded.
-    #[error(transparent)]
-    Decode(#[from] decode::Error),
 }
 
 impl Error {

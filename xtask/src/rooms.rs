@@ -3,7 +3,8 @@
 //! crates.
 //!
 //! A room is a module at the root of its crate, with all that lies in it. A room uses another one
-//! where its code names `crate::OTHER`. What stands in tests does not count.
+//! where its code names `crate::OTHER`, or `crate::Name` of a name that the root brings from there.
+//! What stands in tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,9 +29,9 @@ const CRATES: &[(&str, Order)] = &[
     ("symbols/src", Order::NoCircle),
 ];
 
-/// What holds of the rooms of a crate.
+/// What holds of the rooms of a crate, which form no circle.
 enum Order {
-    /// They form no circle.
+    /// Nothing else.
     NoCircle,
     /// This one uses none of the others.
     Lowest(&'static str),
@@ -50,9 +51,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     for (folder, order) in CRATES {
         files.extend(sources(&root.join(folder))?);
         let uses = uses(&root.join(folder))?;
-        match order {
-            Order::NoCircle => complaints.extend(circle(&uses, folder)),
-            Order::Lowest(room) => complaints.extend(lowest(&uses, room)),
+        complaints.extend(circle(&uses, folder));
+        if let Order::Lowest(room) = order {
+            complaints.extend(lowest(&uses, room));
         }
     }
     for file in files {
@@ -114,6 +115,12 @@ fn is_test(file: &Path) -> bool {
 
 /// What the rooms of a folder use.
 fn uses(folder: &Path) -> Result<Uses> {
+    let mut exports = BTreeMap::new();
+    for root in ["lib.rs", "main.rs"].map(|file| folder.join(file)) {
+        if root.exists() {
+            exports.extend(brought(code(&read(&root)?)));
+        }
+    }
     let mut rooms = Uses::new();
     for file in sources(folder)? {
         let inside = file.strip_prefix(folder).unwrap_or(&file);
@@ -123,19 +130,78 @@ fn uses(folder: &Path) -> Result<Uses> {
             true => String::new(),
             false => read(&file)?,
         };
-        let uses = rooms.entry(room.clone()).or_default();
-        for name in named(code(&text)).into_iter().filter(|name| *name != room) {
+        let uses = rooms.entry(room).or_default();
+        for name in named(code(&text)) {
             uses.entry(name).or_insert_with(|| file.clone());
         }
     }
-    Ok(rooms)
+    Ok(resolved(&rooms, &exports))
 }
 
-/// The modules of the crate's root that code names, comments left out.
-fn named(code: &str) -> BTreeSet<String> {
+/// Uses by names of the crate's root as uses of the rooms that the names come from.
+fn resolved(uses: &Uses, exports: &BTreeMap<String, String>) -> Uses {
+    let mut resolved = Uses::new();
+    for (room, named) in uses {
+        let of = resolved.entry(room.clone()).or_default();
+        for (name, file) in named {
+            // A room and a function that comes from elsewhere may have one name.
+            let used = match uses.contains_key(name) {
+                true => name,
+                false => exports.get(name).unwrap_or(name),
+            };
+            if used != room {
+                of.entry(used.clone()).or_insert_with(|| file.clone());
+            }
+        }
+    }
+    resolved
+}
+
+/// The names that the code of a root brings into the crate's root, whether or not others see them,
+/// each with the first word of where it comes from.
+fn brought(root: &str) -> BTreeMap<String, String> {
+    let code = without_comments(root);
+    let mut names = BTreeMap::new();
+    for (at, start) in code.match_indices("use ") {
+        // Only what begins its line stands in the root itself.
+        let before = code[..at].rsplit('\n').next().unwrap_or_default();
+        if !before.is_empty() && (!before.starts_with("pub") || !before.ends_with([' ', ')'])) {
+            continue;
+        }
+        let tree = code[at + start.len()..].split(';').next();
+        for path in paths(tree.unwrap_or_default()) {
+            let words: Vec<&str> = path.split("::").map(str::trim).collect();
+            let words = match words.as_slice() {
+                ["crate" | "self", words @ ..] => words,
+                words => words,
+            };
+            let (path, name) = match words {
+                [path @ .., last] => (path, last.rsplit(" as ").next().unwrap_or(last)),
+                [] => continue,
+            };
+            // `use a::b::{self}` brings `b`.
+            let name = match (name, path) {
+                ("self", [.., module]) => module,
+                _ => name,
+            };
+            if let Some(room) = path.first() {
+                names.insert(name.to_owned(), (*room).to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Code without its comments.
+fn without_comments(code: &str) -> String {
     let lines = code.lines().map(|line| line.split("//").next());
-    let code: Vec<&str> = lines.map(Option::unwrap_or_default).collect();
-    let code = code.join("\n");
+    let lines: Vec<&str> = lines.map(Option::unwrap_or_default).collect();
+    lines.join("\n")
+}
+
+/// The names of the crate's root that code says, comments left out.
+fn named(code: &str) -> BTreeSet<String> {
+    let code = without_comments(code);
     let mut names = BTreeSet::new();
     for (at, start) in code.match_indices("crate::") {
         // Another crate's macros say `$crate`, and names may end in `crate`.
@@ -145,7 +211,7 @@ fn named(code: &str) -> BTreeSet<String> {
         }
         let rest = &code[at + start.len()..];
         match rest.strip_prefix('{') {
-            Some(group) => names.extend(first_words(group)),
+            Some(group) => names.extend(members(group).into_iter().filter_map(first_word)),
             None => names.extend(first_word(rest)),
         }
     }
@@ -161,20 +227,39 @@ fn first_word(code: &str) -> Option<String> {
     Some(word).filter(|word| !word.is_empty())
 }
 
-/// The first word of each path in a group, which ends at its brace; groups in it left out.
-fn first_words(group: &str) -> Vec<String> {
-    let mut words: Vec<String> = first_word(group).into_iter().collect();
+/// The paths of a tree of `use`, with all groups written out.
+fn paths(tree: &str) -> Vec<String> {
+    let Some((before, group)) = tree.split_once('{') else {
+        return vec![tree.trim().to_owned()];
+    };
+    let inside = members(group).into_iter().flat_map(paths);
+    inside
+        .filter(|path| !path.is_empty())
+        .map(|path| format!("{}{path}", before.trim()))
+        .collect()
+}
+
+/// What the commas of a group separate, up to the brace that ends it. Groups in it stay whole.
+fn members(group: &str) -> Vec<&str> {
+    let mut members = Vec::new();
+    let mut start = 0;
     let mut depth = 0_u32;
     for (at, c) in group.char_indices() {
         match c {
-            '}' if depth == 0 => break,
+            '}' if depth == 0 => {
+                members.push(&group[start..at]);
+                break;
+            }
             '}' => depth -= 1,
             '{' => depth += 1,
-            ',' if depth == 0 => words.extend(first_word(&group[at + 1..])),
+            ',' if depth == 0 => {
+                members.push(&group[start..at]);
+                start = at + 1;
+            }
             _ => {}
         }
     }
-    words
+    members
 }
 
 /// A circle among the rooms of a folder, if there is one.
@@ -257,6 +342,47 @@ mod tests {
         let group = "use crate::{merge, stage::{A, B},\n    raw, }; other, {more}";
         let found: Vec<_> = named(group).into_iter().collect();
         assert_eq!(found, ["merge", "raw", "stage"]);
+    }
+
+    /// The root says where its names come from: in lists, renamed, over lines, for the crate alone.
+    #[test]
+    fn names_of_the_root() {
+        let root = "pub use config::Config;\n\
+                    #[cfg(feature = \"a\")]\npub(crate) use self::error::{Error, kinds::Kind};\n\
+                    pub use crate::list::{\n    deep::{self, Pair as Two}, // use a::Not;\n\
+                    \x20   item as entry,\n};\nuse value::Value; use std::fs;\n\
+                    mod list;\nuse config;\nfn f() {\n    use other::Other;\n}\n";
+        let found = brought(root);
+        let found: Vec<(&str, &str)> = found.iter().map(|(a, b)| (&**a, &**b)).collect();
+        let expected = [
+            ("Config", "config"),
+            ("Error", "error"),
+            ("Kind", "error"),
+            ("Two", "list"),
+            ("Value", "value"),
+            ("deep", "list"),
+            ("entry", "list"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    /// A name of the root stands for the room that it comes from, and a room's name for the room.
+    #[test]
+    fn rooms_by_names_of_the_root() {
+        let exports = brought("pub use config::Config;\npub use error::{Error, value};\n");
+        let mut uses = using(&[
+            ("config", "value"),
+            ("value", "Error"),
+            ("error", "Config"),
+            ("error", "Error"),
+        ]);
+        uses.retain(|room, _| ["config", "error", "value"].contains(&room.as_str()));
+        let found = resolved(&uses, &exports);
+        let used = |room: &str| found[room].keys().cloned().collect::<Vec<_>>();
+        assert_eq!(used("config"), ["value"]);
+        assert_eq!(used("value"), ["error"]);
+        assert_eq!(used("error"), ["config"]);
+        assert!(circle(&found, "src").is_some());
     }
 
     /// Tests are not code.

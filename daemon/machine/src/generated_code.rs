@@ -20,10 +20,10 @@ use std::hash::Hash;
 use addresses::{ProcessAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
-use serde::{Deserialize, Serialize};
 
 use crate::flow::{self, Exit, Leads, Text};
 use crate::host::Host;
+pub use crate::host::PageLook;
 use crate::images::Images;
 use crate::maps::Maps;
 use crate::system::memory::{Room, of_map};
@@ -50,16 +50,6 @@ const MAX_ANSWERS: usize = 1 << 14;
 const MAX_FILES: usize = 256;
 /// So often a process is looked for.
 const MAX_ATTEMPTS: u8 = 16;
-
-/// A look at a page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageLook {
-    /// The time before the look, and behind it.
-    before: u64,
-    behind: u64,
-    /// What lay there; `None`: the same as at the last look.
-    bytes: Option<Vec<u8>>,
-}
 
 /// Room for the code of all processes.
 #[derive(Clone, Debug)]

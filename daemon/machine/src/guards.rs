@@ -12,30 +12,17 @@ use std::os::fd::AsFd;
 
 use nix::sys::utsname::uname;
 use sampler::Pid;
-use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
+pub use crate::host::Marks;
 use crate::system::procfs::Pagemap;
 
-/// Mappings with guard regions that are told apart.
-const MAX_MAPPINGS: usize = 256;
 /// Looks take so little of the time: one part of that many.
 const LOOKING_PART: u64 = 50;
 /// The bit of `userfaultfd`'s features that asks for SIGBUS instead of an event.
 const FEATURE_SIGBUS: u64 = 1 << 7;
 /// Kernels that have guard regions and cannot tell where.
 const UNTOLD: [(u32, u32); 2] = [(6, 13), (6, 14)];
-
-/// What single pages of a process may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marks {
-    /// Any page may be a guard.
-    anywhere: bool,
-    /// Any page may raise an exception, when it is written, too, though it can be read.
-    by_user: bool,
-    /// First addresses of mappings that have guard regions, and addresses behind their last.
-    mappings: Vec<(u64, u64)>,
-}
 
 /// What was seen of one process.
 #[derive(Debug, Default)]
@@ -91,22 +78,6 @@ impl Guards {
     pub(crate) fn bytes(&self) -> usize {
         let mappings = |marks: &Marks| marks.mappings.capacity() * size_of::<(u64, u64)>();
         self.seen.as_ref().map_or(0, mappings)
-    }
-}
-
-impl Marks {
-    fn add(&mut self, other: Self) {
-        self.anywhere |= other.anywhere;
-        self.by_user |= other.by_user;
-        for mapping in other.mappings {
-            if !self.mappings.contains(&mapping) {
-                self.mappings.push(mapping);
-            }
-        }
-        if self.mappings.len() > MAX_MAPPINGS {
-            self.mappings = Vec::new();
-            self.anywhere = true;
-        }
     }
 }
 
@@ -231,7 +202,7 @@ mod tests {
     #[test]
     fn too_many_mappings() {
         let mut marks = Marks::default();
-        for start in 0..=MAX_MAPPINGS as u64 {
+        for start in 0..=Marks::MAX_MAPPINGS as u64 {
             let mappings = vec![(start, start + 1)];
             marks.add(Marks {
                 mappings,

@@ -1,16 +1,17 @@
 //! What the collector asks the machine about processes: answered by `/proc`, or, when a recording
 //! is replayed, as it was answered then.
 
+mod looks;
+
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use sampler::{Pid, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
-use crate::generated_code::PageLook;
-use crate::guards::Marks;
+pub(crate) use self::looks::Look;
+pub use self::looks::{Marks, PageLook, Region};
 use crate::system::procfs::{self, Credentials, MapsLine, PageState};
-use crate::vmas::Look;
 
 /// A question about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ mod conventions;
 mod denied;
 mod generated;
 mod kept;
+mod mapped;
 mod replaced;
 mod row;
 mod shown;
@@ -25,12 +26,11 @@ use addresses::{ImageAddress, ProcessRange};
 use rustc_hash::FxHashMap;
 use sampler::Pid;
 
-use crate::elf::{self, Contents, Elf, LastingIdentity, PAGE};
+use crate::elf::{self, Contents, Elf, PAGE};
 use crate::flow::{Flows, Text};
 use crate::kernel;
 use crate::rules::Rules;
 use crate::system::memory::{of_map, of_vec};
-use crate::system::procfs::MapsLine;
 use crate::unwind::UnwindInfo;
 
 use self::bases::Bases;
@@ -225,43 +225,6 @@ impl Images {
         });
         self.by_key.insert(key, id);
         id
-    }
-
-    /// Takes note that an image was mapped, at a time of the samples' clock.
-    pub(crate) fn mapped(&mut self, id: ImageId, time: u64) {
-        if let Some(image) = self.images.get_mut(id.0 as usize) {
-            let wall = time.saturating_add_signed(self.clock_offset);
-            image.mapped = image.mapped.min(wall.cast_signed());
-        }
-    }
-
-    /// The identity of a file that was mapped before the start: its build id, if the file is
-    /// still there and has one, so that it is the same image for later processes; else its inode.
-    pub(crate) fn identity_of_mapped(&mut self, pid: Option<Pid>, line: &MapsLine) -> Identity {
-        if line.shared {
-            return Identity::Shared {
-                major: line.major,
-                minor: line.minor,
-                inode: line.inode,
-            };
-        }
-        let inode = Identity::Inode {
-            major: line.major,
-            minor: line.minor,
-            inode: line.inode,
-            generation: 0,
-        };
-        if self.mapped.len() >= MAX_MAPPED {
-            self.mapped.clear();
-        }
-        self.mapped
-            .entry((line.major, line.minor, line.inode))
-            .or_insert_with(|| match elf::known_of_mapped(pid, line) {
-                Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
-                Some(LastingIdentity::Content(id)) => Identity::Content(id),
-                None => inode,
-            })
-            .clone()
     }
 
     /// Whether an image is memory without a file.

@@ -5,12 +5,11 @@
 //! told by what was mapped there last.
 
 use addresses::{ImageAddress, ProcessAddress, ProcessRange};
-use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::images::{ImageId, Images};
-use crate::loadmap::{Process, ProcessId};
 use crate::mapping::{Area, Mapping};
+use crate::maps::Maps;
 
 /// What lies somewhere in a process.
 pub type Region = profiledb::Region<ImageId>;
@@ -21,8 +20,6 @@ const STACK: u64 = 8 << 20;
 /// Mappings below one of memory without a file that are looked at for the image whose last segment
 /// that may be.
 const BELOW: usize = 4;
-/// Mappings kept of processes that have ended, in some 6 MB.
-const MOST_KEPT: usize = 1 << 17;
 /// Threads of a process whose stacks are told.
 const MOST_STACKS: usize = 256;
 const PAGE: u64 = 4096;
@@ -72,12 +69,17 @@ impl Stacks {
 
 impl Layout {
     /// What a process has mapped now.
-    pub(crate) fn of(process: &Process) -> Self {
+    pub(crate) fn of(pid: Pid, maps: &Maps, stacks: &Stacks) -> Self {
         Self {
-            pid: process.pid,
-            mappings: process.maps.mappings().copied().collect(),
-            stacks: process.stacks.seen.as_slice().into(),
+            pid,
+            mappings: maps.mappings().copied().collect(),
+            stacks: stacks.seen.as_slice().into(),
         }
+    }
+
+    /// How many mappings it has.
+    pub(crate) fn len(&self) -> usize {
+        self.mappings.len()
     }
 
     /// What lies around an address, if that is known.
@@ -172,55 +174,11 @@ fn region(range: ProcessRange, what: profiledb::Mapped<ImageId>) -> Region {
     }
 }
 
-/// Layouts of processes that have ended since the last flush, or that run another program now.
-#[derive(Debug, Default)]
-pub(crate) struct Remains {
-    layouts: FxHashMap<ProcessId, Layout>,
-    mappings: usize,
-    /// Those that found no room.
-    pub(crate) dropped: u64,
-}
-
-impl Remains {
-    /// Keeps the layout of a process that goes, if it was sampled.
-    pub(crate) fn keep(&mut self, process: &Process) {
-        if !process.sampled {
-            return;
-        }
-        if self.mappings >= MOST_KEPT {
-            self.dropped += 1;
-            return;
-        }
-        let layout = Layout::of(process);
-        self.mappings += layout.mappings.len();
-        self.layouts.insert(process.id, layout);
-    }
-
-    /// The layout of a process that went.
-    pub(crate) fn take(&mut self, process: ProcessId) -> Option<Layout> {
-        let layout = self.layouts.remove(&process)?;
-        self.mappings = self.mappings.saturating_sub(layout.mappings.len());
-        Some(layout)
-    }
-
-    /// Gives up what nobody asked for.
-    pub(crate) fn clear(&mut self) {
-        self.layouts.clear();
-        self.mappings = 0;
-    }
-
-    /// Bytes that it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        crate::system::memory::of_map(&self.layouts) + self.mappings * size_of::<Mapping>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use profiledb::Mapped;
 
     use super::*;
-    use crate::mapping::mapping_of_line;
     use crate::system::procfs::{MapsLine, parse_maps};
 
     const MAPS: &str = "\
@@ -235,7 +193,7 @@ mod tests {
 
     fn layout(stacks: &[ProcessAddress], images: &mut Images) -> Layout {
         let lines: Vec<MapsLine> = parse_maps(MAPS);
-        let mapping = |line: &MapsLine| mapping_of_line(None, line, images);
+        let mapping = |line: &MapsLine| images.mapping_of_line(None, line);
         Layout {
             pid: Pid(4_000_001),
             mappings: lines.iter().map(mapping).collect(),
@@ -282,7 +240,7 @@ mod tests {
         let mut images = Images::new(Vec::new(), 0, 1 << 20);
         let own = Pid(std::process::id());
         let lines = crate::system::procfs::maps(own).expect("maps of this process");
-        let mapping = |line: &MapsLine| mapping_of_line(Some(own), line, &mut images);
+        let mapping = |line: &MapsLine| images.mapping_of_line(Some(own), line);
         let layout = Layout {
             pid: own,
             mappings: lines.iter().map(mapping).collect(),
@@ -290,7 +248,7 @@ mod tests {
         };
         static ZERO: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let data = &raw const ZERO as u64;
-        let code = mapping_of_line as *const () as u64;
+        let code = stack_above as *const () as u64;
         let mut of = |address| layout.region(ProcessAddress(address), &mut images);
         let (Some(of_data), Some(of_code)) = (of(data), of(code)) else {
             panic!("this program is not told");
@@ -303,23 +261,5 @@ mod tests {
         let path = std::env::current_exe().expect("a path");
         assert_eq!(std::path::Path::new(&known.path), path);
         assert!(matches!(known.kind, profiledb::ImageKind::File));
-    }
-
-    /// What was not sampled is not kept, and what is kept has an end.
-    #[test]
-    fn remains() {
-        let mut remains = Remains::default();
-        let mut process = Process::of_kernel(ImageId(0), ProcessAddress(0));
-        remains.keep(&process);
-        assert!(remains.take(process.id).is_none());
-        process.sampled = true;
-        remains.keep(&process);
-        assert_eq!(remains.mappings, 1);
-        assert!(remains.take(process.id).is_some() && remains.mappings == 0);
-        remains.mappings = MOST_KEPT;
-        remains.keep(&process);
-        assert_eq!(remains.dropped, 1);
-        remains.clear();
-        assert_eq!(remains.mappings, 0);
     }
 }

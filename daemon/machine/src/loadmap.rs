@@ -1,6 +1,7 @@
 //! The loadmap: which process has what mapped where, kept from the kernel's records.
 
 mod moved;
+mod remains;
 
 // Over 500 lines: every record that tells of processes and their mappings changes one table.
 
@@ -16,14 +17,16 @@ use crate::guards::Guards;
 use crate::host::Host;
 use crate::images::{ImageId, Images};
 use crate::jitdump;
-use crate::layout::{Layout, Remains, Stacks};
-use crate::mapping::{Mapping, is_data, is_heap, mapping_of_line, mapping_of_record, rights};
+use crate::layout::{Layout, Stacks};
+use crate::mapping::{Mapping, is_data, is_heap, rights};
 use crate::maps::{MAPPING_BYTES, Maps};
 use crate::signals::Signals;
 use crate::system::memory::{Room, of_map};
 use crate::system::pages::{MAX_ALL_VERDICTS, Pages};
 use crate::system::procfs::Credentials;
 use crate::vmas::{LookRooms, MAX_WATCHED, Vmas};
+
+use self::remains::Remains;
 
 /// Identifies a process between two execs for as long as the collector runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +130,11 @@ impl Process {
             self.credentials_at = Some(now);
         }
         self.credentials
+    }
+
+    /// What it has mapped now.
+    fn layout(&self) -> Layout {
+        Layout::of(self.pid, &self.maps, &self.stacks)
     }
 
     /// Whether the process is not dumpable, as far as that shows: its files in `/proc` then belong
@@ -246,7 +254,7 @@ impl Loadmap {
     /// What lies where in a process that something was collected of.
     pub fn layout(&mut self, pid: Pid, id: ProcessId) -> Option<Layout> {
         match self.processes.get(&pid).filter(|process| process.id == id) {
-            Some(process) => Some(Layout::of(process)),
+            Some(process) => Some(process.layout()),
             None => self.remains.take(id),
         }
     }
@@ -320,7 +328,7 @@ impl Loadmap {
         process.maps.aliases_mut().unsure |= lines.is_none();
         for line in lines.unwrap_or_default() {
             process.maps.aliases_mut().found(&line);
-            let mapping = mapping_of_line(live, &line, images);
+            let mapping = images.mapping_of_line(live, &line);
             let mapping = moved_or_generated(mapping, &mut process, live, images, &line.path);
             let kept = process.maps.insert(mapping);
             self.mappings_dropped += u64::from(!kept);
@@ -485,7 +493,7 @@ impl Loadmap {
             return true;
         }
         process.maps.aliases_mut().mapped(mmap);
-        let mapping = mapping_of_record(mmap, images);
+        let mapping = images.mapping_of_record(mmap);
         let live = self.host.is_live().then_some(mmap.pid);
         let path = mmap.path.to_string_lossy();
         let mapping = moved_or_generated(mapping, process, live, images, &path);

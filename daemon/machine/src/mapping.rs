@@ -7,8 +7,8 @@ use addresses::{Bias, ImageAddress, ProcessAddress, ProcessRange};
 use crate::elf::Segment;
 use crate::place::ImageId;
 
+pub(crate) use self::source::is_heap;
 pub use self::source::{is_data, rights};
-pub(crate) use self::source::{is_heap, mapping_of_line, mapping_of_record};
 
 const PAGE: u64 = 4096;
 
@@ -47,8 +47,9 @@ pub(crate) enum Area {
     Other,
 }
 
+/// What is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MappingKind {
+pub(crate) enum MappingKind {
     File,
     Vdso,
     Anon,

@@ -18,37 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use addresses::{ProcessAddress, ProcessRange};
 use sampler::{Pid, Vma};
-use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
+pub use crate::host::Region;
+use crate::host::{Host, Look};
 use crate::system::memory::Room;
 use crate::system::procfs;
-
-/// What lies around an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Region {
-    /// A mapping.
-    Mapped(Vma),
-    /// Nothing is mapped from `start` on, up to `end`.
-    Free {
-        /// The first byte.
-        start: u64,
-        /// The first byte behind.
-        end: u64,
-    },
-}
-
-impl Region {
-    fn range(&self) -> ProcessRange {
-        match self {
-            Region::Mapped(vma) => vma.range(),
-            Region::Free { start, end } => ProcessRange::of_words(*start, *end),
-        }
-    }
-}
-
-/// A region, and the time before it was looked at.
-pub(crate) type Look = (Region, u64);
 
 /// The looks at one process.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use addresses::ProcessRange;
-use sampler::{Mmap, MmapIdentity, Pid};
+use sampler::Mmap;
 
 use super::{Area, Mapping, MappingKind, Rights};
-use crate::images::{Identity, Images};
+use crate::place::ImageId;
 use crate::system::procfs::MapsLine;
 
 const PROT_READ: u32 = 1;
@@ -41,96 +41,83 @@ fn is_anon(path: &str) -> bool {
     path != "[vdso]" && (!path.starts_with('/') || path.starts_with("//"))
 }
 
-/// From PERF_RECORD_MMAP2.
-pub(crate) fn mapping_of_record(mmap: &Mmap, images: &mut Images) -> Mapping {
-    let path = mmap.path.to_string_lossy();
-    let (identity, kind) = match &mmap.identity {
-        _ if is_anon(&path) => (Identity::Anon, MappingKind::Anon),
-        _ if path == "[vdso]" => (Identity::Vdso, MappingKind::Vdso),
-        MmapIdentity::BuildId(id) => (Identity::BuildId(id.clone()), MappingKind::File),
-        MmapIdentity::Content(id) => (Identity::Content(id.clone()), MappingKind::File),
-        MmapIdentity::Inode {
-            major,
-            minor,
-            inode,
-            ..
-        } if mmap.shared() => (
-            Identity::Shared {
-                major: *major,
-                minor: *minor,
-                inode: *inode,
-            },
-            MappingKind::File,
-        ),
-        MmapIdentity::Inode {
-            major,
-            minor,
-            inode,
-            generation,
-        } => (
-            Identity::Inode {
-                major: *major,
-                minor: *minor,
-                inode: *inode,
-                generation: *generation,
-            },
-            MappingKind::File,
-        ),
-    };
-    let image = images.intern(identity, image_path(&path, kind));
-    images.mapped(image, mmap.time);
-    let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
-    let writable = mmap.prot & PROT_WRITE != 0;
-    Mapping {
-        range: mmap.range(),
-        file_offset: if kind == MappingKind::File {
-            mmap.offset
-        } else {
-            0
-        },
-        image,
-        executable: mmap.prot & PROT_EXEC != 0,
-        never_writable: private && !writable,
-        readable: mmap.prot & PROT_READ != 0,
-        writable,
-        shared: !private,
-        special: !is_regular(&path),
-        kernel_writes: does_kernel_write(&path),
-        kind,
-        area: area(&path),
+impl MappingKind {
+    /// Of what PERF_RECORD_MMAP2 calls so.
+    pub(crate) fn of_record(path: &str) -> Self {
+        match path {
+            "[vdso]" => Self::Vdso,
+            path if is_anon(path) => Self::Anon,
+            _ => Self::File,
+        }
+    }
+
+    /// Of a line of `/proc/PID/maps`.
+    pub(crate) fn of_line(line: &MapsLine) -> Self {
+        match line.path.as_str() {
+            "[vdso]" => Self::Vdso,
+            path if path.starts_with('/') && line.inode != 0 => Self::File,
+            _ => Self::Anon,
+        }
+    }
+
+    /// The path that an image has of which the kernel tells by this one.
+    pub(crate) fn image_path(self, path: &str) -> &str {
+        match self {
+            Self::File => path.strip_suffix(" (deleted)").unwrap_or(path),
+            Self::Vdso => "[vdso]",
+            Self::Anon => "[anon]",
+        }
     }
 }
 
-/// From a line of `/proc/PID/maps`.
-pub(crate) fn mapping_of_line(pid: Option<Pid>, line: &MapsLine, images: &mut Images) -> Mapping {
-    let kind = match line.path.as_str() {
-        "[vdso]" => MappingKind::Vdso,
-        path if path.starts_with('/') && line.inode != 0 => MappingKind::File,
-        _ => MappingKind::Anon,
-    };
-    let identity = match kind {
-        MappingKind::Vdso => Identity::Vdso,
-        MappingKind::Anon => Identity::Anon,
-        MappingKind::File => images.identity_of_mapped(pid, line),
-    };
-    let image = images.intern(identity, image_path(&line.path, kind));
-    Mapping {
-        range: ProcessRange::of_words(line.start, line.end),
-        file_offset: if kind == MappingKind::File {
-            line.offset
-        } else {
-            0
-        },
-        image,
-        executable: line.executable,
-        never_writable: !line.shared && !line.writable,
-        readable: line.readable,
-        writable: line.writable,
-        shared: line.shared,
-        special: !is_regular(&line.path),
-        kernel_writes: does_kernel_write(&line.path),
-        kind,
-        area: area(&line.path),
+impl Mapping {
+    /// From PERF_RECORD_MMAP2, of that image.
+    pub(crate) fn of_record(mmap: &Mmap, image: ImageId) -> Self {
+        let path = mmap.path.to_string_lossy();
+        let kind = MappingKind::of_record(&path);
+        let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
+        let writable = mmap.prot & PROT_WRITE != 0;
+        Self {
+            range: mmap.range(),
+            file_offset: if kind == MappingKind::File {
+                mmap.offset
+            } else {
+                0
+            },
+            image,
+            executable: mmap.prot & PROT_EXEC != 0,
+            never_writable: private && !writable,
+            readable: mmap.prot & PROT_READ != 0,
+            writable,
+            shared: !private,
+            special: !is_regular(&path),
+            kernel_writes: does_kernel_write(&path),
+            kind,
+            area: area(&path),
+        }
+    }
+
+    /// From a line of `/proc/PID/maps`, of that image.
+    pub(crate) fn of_line(line: &MapsLine, image: ImageId) -> Self {
+        let kind = MappingKind::of_line(line);
+        Self {
+            range: ProcessRange::of_words(line.start, line.end),
+            file_offset: if kind == MappingKind::File {
+                line.offset
+            } else {
+                0
+            },
+            image,
+            executable: line.executable,
+            never_writable: !line.shared && !line.writable,
+            readable: line.readable,
+            writable: line.writable,
+            shared: line.shared,
+            special: !is_regular(&line.path),
+            kernel_writes: does_kernel_write(&line.path),
+            kind,
+            area: area(&line.path),
+        }
     }
 }
 
@@ -156,14 +143,6 @@ fn is_regular(path: &str) -> bool {
     }
     let devices = ["/sys/", "/proc/", "anon_inode:", "socket:"];
     !devices.iter().any(|prefix| path.starts_with(prefix))
-}
-
-fn image_path(path: &str, kind: MappingKind) -> &str {
-    match kind {
-        MappingKind::File => path.strip_suffix(" (deleted)").unwrap_or(path),
-        MappingKind::Vdso => "[vdso]",
-        MappingKind::Anon => "[anon]",
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,103 @@
+//! Which images the kernel tells of where it tells of mappings: by a record, or by a line of
+//! `/proc/PID/maps`.
+
+use sampler::{Mmap, MmapIdentity, Pid};
+
+use super::{Identity, ImageId, Images, MAX_MAPPED};
+use crate::elf::{self, LastingIdentity};
+use crate::mapping::{Mapping, MappingKind};
+use crate::system::procfs::MapsLine;
+
+impl Images {
+    /// What PERF_RECORD_MMAP2 tells of.
+    pub(crate) fn mapping_of_record(&mut self, mmap: &Mmap) -> Mapping {
+        let path = mmap.path.to_string_lossy();
+        let kind = MappingKind::of_record(&path);
+        let identity = match kind {
+            MappingKind::Anon => Identity::Anon,
+            MappingKind::Vdso => Identity::Vdso,
+            MappingKind::File => identity_of_record(mmap),
+        };
+        let image = self.intern(identity, kind.image_path(&path));
+        self.mapped(image, mmap.time);
+        Mapping::of_record(mmap, image)
+    }
+
+    /// What a line of `/proc/PID/maps` tells of.
+    pub(crate) fn mapping_of_line(&mut self, pid: Option<Pid>, line: &MapsLine) -> Mapping {
+        let kind = MappingKind::of_line(line);
+        let identity = match kind {
+            MappingKind::Vdso => Identity::Vdso,
+            MappingKind::Anon => Identity::Anon,
+            MappingKind::File => self.identity_of_mapped(pid, line),
+        };
+        let image = self.intern(identity, kind.image_path(&line.path));
+        Mapping::of_line(line, image)
+    }
+
+    /// Takes note that an image was mapped, at a time of the samples' clock.
+    fn mapped(&mut self, id: ImageId, time: u64) {
+        if let Some(image) = self.images.get_mut(id.0 as usize) {
+            let wall = time.saturating_add_signed(self.clock_offset);
+            image.mapped = image.mapped.min(wall.cast_signed());
+        }
+    }
+
+    /// The identity of a file that was mapped before the start: its build id, if the file is
+    /// still there and has one, so that it is the same image for later processes; else its inode.
+    fn identity_of_mapped(&mut self, pid: Option<Pid>, line: &MapsLine) -> Identity {
+        if line.shared {
+            return Identity::Shared {
+                major: line.major,
+                minor: line.minor,
+                inode: line.inode,
+            };
+        }
+        let inode = Identity::Inode {
+            major: line.major,
+            minor: line.minor,
+            inode: line.inode,
+            generation: 0,
+        };
+        if self.mapped.len() >= MAX_MAPPED {
+            self.mapped.clear();
+        }
+        self.mapped
+            .entry((line.major, line.minor, line.inode))
+            .or_insert_with(|| match elf::known_of_mapped(pid, line) {
+                Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
+                Some(LastingIdentity::Content(id)) => Identity::Content(id),
+                None => inode,
+            })
+            .clone()
+    }
+}
+
+/// The identity of a file that a record tells of.
+fn identity_of_record(mmap: &Mmap) -> Identity {
+    match &mmap.identity {
+        MmapIdentity::BuildId(id) => Identity::BuildId(id.clone()),
+        MmapIdentity::Content(id) => Identity::Content(id.clone()),
+        MmapIdentity::Inode {
+            major,
+            minor,
+            inode,
+            ..
+        } if mmap.shared() => Identity::Shared {
+            major: *major,
+            minor: *minor,
+            inode: *inode,
+        },
+        MmapIdentity::Inode {
+            major,
+            minor,
+            inode,
+            generation,
+        } => Identity::Inode {
+            major: *major,
+            minor: *minor,
+            inode: *inode,
+            generation: *generation,
+        },
+    }
+}
