@@ -1,5 +1,5 @@
-//! How large and how small what a caller hands in may be. Settings and values keep to it, and errors
-//! say it.
+//! How large and how small what a caller hands in may be. Settings and values keep to it, and
+//! errors say it.
 
 /// The largest N of a list.
 pub(crate) const MAX_CAPACITY: usize = 255;

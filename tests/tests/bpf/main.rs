@@ -4,7 +4,8 @@
 //! Needs the release build of both programs, root, and a kernel with BPF and BTF. Takes two minutes
 //! at most. `VCPI_TEST_SAMPLES=100000` makes the loads of the first test a long run, and the others
 //! as much longer. `VCPI_TEST_SECONDS=60` has pairs and steps watched for so long in each test of
-//! their results, and `VCPI_TEST_KILLS=50` as many collectors killed. Values and shares that were found are printed (`-- --nocapture` is not needed).
+//! their results, and `VCPI_TEST_KILLS=50` as many collectors killed. Values and shares that were
+//! found are printed (`-- --nocapture` is not needed).
 
 mod bench;
 mod bounced;
