@@ -6,6 +6,7 @@
 //! only, and repeat one lane of memory.
 
 mod apart;
+mod bfloat;
 mod compare;
 mod crypto;
 pub(crate) mod dispatch;
@@ -23,7 +24,7 @@ mod shuffle;
 mod sparse;
 mod text;
 
-use iced_x86::{CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
@@ -182,7 +183,7 @@ fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
     let lane = masked_lane(instruction);
     let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
     let mask = masks::mask(m, instruction.op_mask());
-    let count = size(d, 0).min(BYTES) / lane;
+    let count = masked_bytes(d) / lane;
     let chosen = |i: usize| u32::try_from(i).ok().and_then(|i| mask.bit(i));
     if in_memory(d, 0) {
         check_alignment(m, d, count * lane)?;
@@ -209,10 +210,19 @@ fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
     Ok(Flow::Next)
 }
 
+/// Bytes of the destination that a mask decides about; of a register the rest is cleared.
+fn masked_bytes(d: &Decoded) -> usize {
+    match d.instruction().code() {
+        // It fills half of the register.
+        Code::EVEX_Vcvtneps2bf16_xmm_k1z_xmmm128b32 => 8,
+        _ => size(d, 0).min(BYTES),
+    }
+}
+
 /// Bytes of what a bit of the mask stands for: a lane of the destination.
 fn masked_lane(instruction: &Instruction) -> usize {
     match instruction.mnemonic() {
-        Mnemonic::Vdbpsadbw => 2,
+        Mnemonic::Vdbpsadbw | Mnemonic::Vcvtneps2bf16 | Mnemonic::Vcvtne2ps2bf16 => 2,
         _ => instruction.memory_size().element_size(),
     }
 }

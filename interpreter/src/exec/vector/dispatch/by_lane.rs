@@ -198,6 +198,9 @@ pub(super) fn is_by_lane(instruction: &Instruction) -> bool {
             | M::Vfmsub231ps
             | M::Vfmsub231pd
             | M::Vdbpsadbw
+            | M::Vcvtneps2bf16
+            | M::Vcvtne2ps2bf16
+            | M::Vdpbf16ps
             | M::Vscalefps
             | M::Vscalefpd
             | M::Vscalefss
