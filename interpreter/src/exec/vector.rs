@@ -5,6 +5,8 @@
 //! lies above their own width and name the sources apart. EVEX encodings may write chosen lanes
 //! only, and repeat one lane of memory.
 
+mod apart;
+mod bfloat;
 mod compare;
 mod crypto;
 pub(crate) mod dispatch;
@@ -22,7 +24,7 @@ mod shuffle;
 mod sparse;
 mod text;
 
-use iced_x86::{CpuidFeature, EncodingKind, Mnemonic, OpKind, Register};
+use iced_x86::{Code, CpuidFeature, EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
 use crate::decode::Decoded;
 use crate::machine::{Flow, Machine};
@@ -178,10 +180,10 @@ fn write(m: &mut Machine<'_>, d: &Decoded, operand: u32, value: &Vector) -> Done
 /// register are kept or, with zeroing, cleared.
 fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
     let instruction = d.instruction();
-    let lane = instruction.memory_size().element_size();
+    let lane = masked_lane(instruction);
     let width = Width::from_bytes(lane).ok_or(StopReason::Unsupported)?;
     let mask = masks::mask(m, instruction.op_mask());
-    let count = size(d, 0).min(BYTES) / lane;
+    let count = masked_bytes(d) / lane;
     let chosen = |i: usize| u32::try_from(i).ok().and_then(|i| mask.bit(i));
     if in_memory(d, 0) {
         check_alignment(m, d, count * lane)?;
@@ -202,15 +204,57 @@ fn write_masked(m: &mut Machine<'_>, d: &Decoded, value: &Vector) -> Done {
         vector_register(m, instruction.op0_register())
     };
     let result = Vector::arrange(count * lane, |i| {
-        let (old, new) = (old.byte(i), value.byte(i));
-        match chosen(i / lane) {
-            Some(true) => new,
-            Some(false) => old,
-            None => old.filter(|_| old == new),
-        }
+        choose(chosen(i / lane), old.byte(i), value.byte(i))
     });
     set_register(m, d, instruction.op0_register(), &result);
     Ok(Flow::Next)
+}
+
+/// Bytes of the destination that a mask decides about; of a register the rest is cleared.
+fn masked_bytes(d: &Decoded) -> usize {
+    match d.instruction().code() {
+        // It fills half of the register.
+        Code::EVEX_Vcvtneps2bf16_xmm_k1z_xmmm128b32 => 8,
+        _ => size(d, 0).min(BYTES),
+    }
+}
+
+/// Bytes of what a bit of the mask stands for: a lane of the destination.
+fn masked_lane(instruction: &Instruction) -> usize {
+    match instruction.mnemonic() {
+        Mnemonic::Vdbpsadbw | Mnemonic::Vcvtneps2bf16 | Mnemonic::Vcvtne2ps2bf16 => 2,
+        _ => instruction.memory_size().element_size(),
+    }
+}
+
+/// Writes a register of which the instruction computes the lowest lane alone, and the lowest bit of
+/// the mask decides about that lane. The lane is reported if it is a floating-point number.
+fn write_lowest<L: Lane>(m: &mut Machine<'_>, d: &Decoded, mut value: Vector) -> Done {
+    let instruction = d.instruction();
+    let register = instruction.op0_register();
+    if instruction.has_op_mask() {
+        let chosen = masks::mask(m, instruction.op_mask()).bit(0);
+        let old = if instruction.zeroing_masking() {
+            Vector::ZERO
+        } else {
+            vector_register(m, register)
+        };
+        for i in 0..L::BYTES {
+            value.set_byte(i, choose(chosen, old.byte(i), value.byte(i)));
+        }
+    }
+    report::<L>(m, d, &value);
+    set_register(m, d, register, &value);
+    Ok(Flow::Next)
+}
+
+/// The new byte or the old one, as a bit of the mask says.
+fn choose(chosen: Option<bool>, old: Option<u8>, new: Option<u8>) -> Option<u8> {
+    match chosen {
+        Some(true) => new,
+        Some(false) => old,
+        None => old.filter(|_| old == new),
+    }
 }
 
 fn set_register(m: &mut Machine<'_>, d: &Decoded, register: Register, value: &Vector) {

@@ -7,7 +7,7 @@ mod moving;
 
 use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register};
 
-use super::{fused, lanes, masked, masks, of_mmx, sparse, text};
+use super::{apart, bfloat, fused, lanes, masked, masks, of_mmx, sparse, text};
 use crate::decode::Handler;
 use by_lane::is_by_lane;
 use floating::floating;
@@ -34,13 +34,14 @@ pub(crate) fn handler(instruction: &Instruction) -> Option<Handler> {
         return Some(|m, d| lanes::permute::<u64>(m, d, 1, &[2]));
     }
     if instruction.encoding() == EncodingKind::EVEX
-        && let Some(handler) = sparse::handler(mnemonic)
+        && let Some(handler) = sparse::handler(mnemonic).or_else(|| bfloat::handler(mnemonic))
     {
         return Some(handler);
     }
     moving(mnemonic)
         .or_else(|| integer(mnemonic))
         .or_else(|| floating(mnemonic))
+        .or_else(|| apart::handler(mnemonic))
         .or_else(|| fused::handler(mnemonic))
         .or_else(|| lanes::handler(mnemonic))
         .or_else(|| masked::handler(mnemonic))

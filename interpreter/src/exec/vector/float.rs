@@ -7,7 +7,7 @@ use iced_x86::{Mnemonic, RoundingControl};
 
 use super::float_ops::{Float, FloatMode, Rounding};
 use super::{
-    Done, binary, first_source, immediate, is_legacy, read, read_low, report, size, write,
+    Done, binary, first_source, immediate, is_legacy, read, read_low, size, write, write_lowest,
 };
 use crate::decode::Decoded;
 use crate::exec::state::check_mxcsr;
@@ -111,8 +111,7 @@ fn scalar_of<L: Lane>(
     let mut result = a.truncate(HALF);
     let lane = in_mode(m, d, |_, mode| Ok(apply(&a, &b, mode)))?;
     result.set_lane(0, lane);
-    report::<L>(m, d, &result);
-    write(m, d, 0, &result)
+    write_lowest::<L>(m, d, result)
 }
 
 pub(super) fn scalar<F: Float>(

@@ -59,7 +59,7 @@ impl<'a> FloatMode<'a> {
         }
         Self {
             rounding: mxcsr.map(|bits| Rounding::of(bits >> 13)),
-            gradual: mxcsr.is_some_and(|bits| bits & Self::FLUSH == 0),
+            gradual: is_gradual(mxcsr),
             raised: masked.is_none().then_some(raised),
         }
     }
@@ -123,6 +123,11 @@ impl<'a> FloatMode<'a> {
     }
 }
 
+/// Whether subnormal numbers are known to be numbers like others.
+pub(super) fn is_gradual(mxcsr: Option<u32>) -> bool {
+    mxcsr.is_some_and(|bits| bits & FloatMode::FLUSH == 0)
+}
+
 /// Arithmetic on one lane; `None`: the result is not certain.
 pub(super) trait Float: Lane + PartialOrd {
     fn add(self, other: Self, mode: FloatMode<'_>) -> Option<Self>;
@@ -141,6 +146,9 @@ pub(super) trait Float: Lane + PartialOrd {
     fn compare(self, other: Self, signals: bool, mode: FloatMode<'_>) -> Option<Option<Ordering>>;
     /// Rounds to an integer in the way that bits 0 to 2 of `control` say.
     fn round(self, control: u8, mode: FloatMode<'_>) -> Option<Self>;
+    /// What is left when the number is rounded to so many bits below one as bits 4 to 7 of
+    /// `control` say, in the way that bits 0 to 2 say.
+    fn reduce(self, control: u8, mode: FloatMode<'_>) -> Option<Self>;
     /// Widens to a double, which is always exact.
     fn widen(self, mode: FloatMode<'_>) -> Option<f64>;
     /// Narrows a double.
@@ -346,6 +354,42 @@ macro_rules! float {
                         _ => mode.rounding,
                     };
                     rounding.map(|rounding| whole(self, rounding))
+                }
+
+                fn reduce(self, control: u8, mode: FloatMode<'_>) -> Option<Self> {
+                    const INTEGERS: $float = (1u64 << ($float::MANTISSA_DIGITS - 1)) as $float;
+                    mode.raise(is_signaling(self) || self.is_subnormal());
+                    if self.is_nan() {
+                        return Some(quiet(self));
+                    }
+                    if self.is_infinite() {
+                        return Some(0.0);
+                    }
+                    if self.is_subnormal() && !mode.gradual {
+                        return None;
+                    }
+                    let rounding = match control & 4 {
+                        0 => Rounding::of(control.into()),
+                        _ => mode.rounding?,
+                    };
+                    let unit = $float::from(1u16 << (control >> 4));
+                    // The greater ones are integers.
+                    let parts = if self.abs() < INTEGERS {
+                        whole(self * unit, rounding) / unit
+                    } else {
+                        self
+                    };
+                    let left = self - parts;
+                    if left == 0.0 {
+                        return Some(if rounding == Rounding::Down {
+                            -0.0
+                        } else {
+                            0.0
+                        });
+                    }
+                    let part = left - self;
+                    let error = (self - (left - part)) + (-parts - part);
+                    Some(rounded(left, error, rounding))
                 }
 
                 fn widen(self, mode: FloatMode<'_>) -> Option<f64> {

@@ -3,10 +3,12 @@
 use iced_x86::{Mnemonic, Register};
 
 use super::sparse::conflict;
-use super::{Done, immediate, int, lane_pairs, lanes, masks, read, size, unary, write};
+use super::{
+    Done, binary_immediate, immediate, int, lane_pairs, lanes, masks, read, size, unary, write,
+};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
-use crate::vector::{Lane, Vector};
+use crate::vector::{HALF, Lane, Vector};
 
 /// Each lane of the destination with its likes of two sources.
 fn lane_triples<L: Lane, R: Lane>(
@@ -238,6 +240,7 @@ fn arithmetic(mnemonic: Mnemonic) -> Option<Handler> {
         M::Vpmaxsq => |m, d| lane_pairs(m, d, <i64 as Ord>::max),
         M::Vpminuq => |m, d| lane_pairs(m, d, <u64 as Ord>::min),
         M::Vpmaxuq => |m, d| lane_pairs(m, d, <u64 as Ord>::max),
+        M::Vdbpsadbw => differences,
         M::Vpmullq => |m, d| lane_pairs(m, d, i64::wrapping_mul),
         M::Vpmadd52luq => |m, d| multiply_52(m, d, 0),
         M::Vpmadd52huq => |m, d| multiply_52(m, d, 52),
@@ -248,6 +251,28 @@ fn arithmetic(mnemonic: Mnemonic) -> Option<Handler> {
         _ => return None,
     };
     Some(handler)
+}
+
+/// `vdbpsadbw`: sums of the differences of four bytes each, of the first source at every fourth
+/// byte, of the second, whose 32-bit lanes the immediate arranges within each half, at every one.
+fn differences(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    binary_immediate(m, d, |a, b, bytes, control| {
+        let mut result = Vector::ZERO;
+        for i in 0..bytes / 2 {
+            let (first, word) = (i / 4 * 8, i % 4);
+            let sum: Option<u16> = (0..4)
+                .map(|k| {
+                    let at = first % HALF + word + k;
+                    let lane = usize::from(control >> (at / 4 * 2) & 3);
+                    let other = b.byte(first / HALF * HALF + lane * 4 + at % 4)?;
+                    let one = a.byte(first + word / 2 * 4 + k)?;
+                    Some(u16::from(one.abs_diff(other)))
+                })
+                .sum();
+            result.set_lane(i, sum);
+        }
+        result
+    })
 }
 
 /// Lanes in new places and widths.

@@ -2,8 +2,9 @@
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
+use super::apart::{Bits, is_of_class};
 use super::float::{holds, is_signaling};
-use super::float_ops::Float;
+use super::float_ops::{Float, is_gradual};
 use super::{Done, immediate, read, read_low, same, set_register, size};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};
@@ -143,13 +144,25 @@ fn compare_with<L: Lane>(
     apply: impl Fn(L, L) -> Option<bool>,
 ) -> Done {
     let a = read(m, d, 1)?;
+    set_bits(m, d, count, |i| {
+        a.lane(i).zip(b.lane(i)).and_then(|(a, b)| apply(a, b))
+    })
+}
+
+/// Sets a bit for each lane of which something holds, where the instruction's own mask has a one.
+fn set_bits(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    count: usize,
+    holds: impl Fn(usize) -> Option<bool>,
+) -> Done {
     let allowed = match d.instruction().op_mask() {
         Register::None => !Word::ZERO,
         register => mask(m, register),
     };
     let (mut bits, mut known) = (0u64, u64::MAX);
     for i in 0..count {
-        match a.lane(i).zip(b.lane(i)).and_then(|(a, b)| apply(a, b)) {
+        match holds(i) {
             Some(holds) => bits |= u64::from(holds) << i,
             None => known &= !(1 << i),
         }
@@ -158,6 +171,40 @@ fn compare_with<L: Lane>(
     let (can, may) = (allowed.known_bits(), allowed.mask());
     let result = Word::masked(bits & can, known & may | may & !can | known & !bits);
     write_mask(m, d, Width::B64, result)
+}
+
+/// `vfpclassps` and the like.
+fn classify<F: Bits>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
+    let classes = immediate(d);
+    let gradual = is_gradual(m.registers.mxcsr);
+    let (source, count) = if is_scalar {
+        (read_low(m, d, 1, F::BYTES)?, 1)
+    } else {
+        (read(m, d, 1)?, lanes_of_class(d) / F::BYTES)
+    };
+    set_bits(m, d, count, |i| {
+        is_of_class(source.lane::<F>(i)?, classes, gradual)
+    })
+}
+
+/// Bytes of a source that is sorted into classes: of memory one lane may stand for all.
+fn lanes_of_class(d: &Decoded) -> usize {
+    use iced_x86::MemorySize as S;
+    match d.instruction().memory_size() {
+        S::Broadcast128_Float32 | S::Broadcast128_Float64 => 16,
+        S::Broadcast256_Float32 | S::Broadcast256_Float64 => 32,
+        S::Broadcast512_Float32 | S::Broadcast512_Float64 => 64,
+        _ => size(d, 1),
+    }
+}
+
+/// `vpshufbitqmb`: bits of the first source's quadwords that the second's bytes choose.
+fn pick_bits(m: &mut Machine<'_>, d: &Decoded) -> Done {
+    let (from, places) = (read(m, d, 1)?, read(m, d, 2)?);
+    set_bits(m, d, size(d, 1), |i| {
+        let place = places.byte(i)? & 63;
+        from.word(i / 8).bit(place.into())
+    })
 }
 
 /// `vpcmpb`, `vpcmpub` and the like: the immediate says how.
@@ -239,6 +286,11 @@ pub(super) fn handler(mnemonic: Mnemonic) -> Option<Handler> {
         M::Vcmppd => |m, d| compare_numbers::<f64>(m, d, false),
         M::Vcmpss => |m, d| compare_numbers::<f32>(m, d, true),
         M::Vcmpsd => |m, d| compare_numbers::<f64>(m, d, true),
+        M::Vfpclassps => |m, d| classify::<f32>(m, d, false),
+        M::Vfpclasspd => |m, d| classify::<f64>(m, d, false),
+        M::Vfpclassss => |m, d| classify::<f32>(m, d, true),
+        M::Vfpclasssd => |m, d| classify::<f64>(m, d, true),
+        M::Vpshufbitqmb => pick_bits,
         M::Vpmovb2m => |m, d| from_signs(m, d, 1),
         M::Vpmovw2m => |m, d| from_signs(m, d, 2),
         M::Vpmovd2m => |m, d| from_signs(m, d, 4),

@@ -197,5 +197,37 @@ pub(super) fn is_by_lane(instruction: &Instruction) -> bool {
             | M::Vfmsub213pd
             | M::Vfmsub231ps
             | M::Vfmsub231pd
+            | M::Vdbpsadbw
+            | M::Vcvtneps2bf16
+            | M::Vcvtne2ps2bf16
+            | M::Vdpbf16ps
+            | M::Vscalefps
+            | M::Vscalefpd
+            | M::Vscalefss
+            | M::Vscalefsd
+            | M::Vgetexpps
+            | M::Vgetexppd
+            | M::Vgetexpss
+            | M::Vgetexpsd
+            | M::Vgetmantps
+            | M::Vgetmantpd
+            | M::Vgetmantss
+            | M::Vgetmantsd
+            | M::Vrangeps
+            | M::Vrangepd
+            | M::Vrangess
+            | M::Vrangesd
+            | M::Vreduceps
+            | M::Vreducepd
+            | M::Vreducess
+            | M::Vreducesd
+            | M::Vfixupimmps
+            | M::Vfixupimmpd
+            | M::Vfixupimmss
+            | M::Vfixupimmsd
+            | M::Vrndscaleps
+            | M::Vrndscalepd
+            | M::Vrndscaless
+            | M::Vrndscalesd
     ) || registers(instruction).any(Register::is_k)
 }
