@@ -11,6 +11,7 @@ mod compare;
 mod crypto;
 pub(crate) mod dispatch;
 mod float;
+mod float_mode;
 mod float_ops;
 mod fused;
 mod half;

@@ -14,6 +14,7 @@ mod checks;
 mod clocks;
 mod code;
 mod compile;
+mod each;
 mod entered;
 mod killed;
 mod mapped;
@@ -88,6 +89,7 @@ const OTHERS: &[Test] = &[
     stepped::EXEC,
     stepped::REFUSALS,
     stepped::KILLS,
+    each::WAYS_TO_VALUES,
     entered::SHARES,
     entered::KILLS,
     clocks::AGREE,

@@ -4,7 +4,8 @@
 use iced_x86::Mnemonic;
 
 use super::float::{convert, in_mode, packed, scalar, scalar_unary};
-use super::float_ops::{Float, FloatMode, Rounding};
+use super::float_mode::{FloatMode, Rounding};
+use super::float_ops::Float;
 use super::{Done, immediate, read, read_low, size, write, write_lowest};
 use crate::decode::{Decoded, Handler};
 use crate::machine::Machine;

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 
 use iced_x86::{Mnemonic, RoundingControl};
 
-use super::float_ops::{Float, FloatMode, Rounding};
+use super::float_mode::{FloatMode, Rounding};
+use super::float_ops::Float;
 use super::{
     Done, binary, first_source, immediate, is_legacy, read, read_low, size, write, write_lowest,
 };

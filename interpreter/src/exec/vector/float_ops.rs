@@ -5,128 +5,10 @@
 //! numbers become subnormal or infinite, or if the modes are known. Of NaNs only those are certain
 //! that are moved or converted.
 
-use std::cell::Cell;
 use std::cmp::Ordering;
 
-use crate::exec::state::is_masked;
+use super::float_mode::{FloatMode, Rounding};
 use crate::vector::Lane;
-
-/// How results are rounded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rounding {
-    /// Rounds to the nearest, ties to even.
-    Nearest,
-    /// Towards negative infinity.
-    Down,
-    /// Towards positive infinity.
-    Up,
-    /// Towards zero.
-    Zero,
-}
-
-impl Rounding {
-    /// All roundings, by their numbers in control fields.
-    pub(super) const ALL: [Self; 4] = [Self::Nearest, Self::Down, Self::Up, Self::Zero];
-
-    /// The one that the low two bits of a control field name.
-    pub(super) fn of(control: u32) -> Self {
-        Self::ALL[control as usize & 3]
-    }
-}
-
-/// What is known of the modes in MXCSR.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FloatMode<'a> {
-    /// How results are rounded, if known.
-    rounding: Option<Rounding>,
-    /// Subnormal numbers are known to be numbers like others.
-    gradual: bool,
-    /// An operation that raises an exception sets this, where a program can have asked for it.
-    raised: Option<&'a Cell<bool>>,
-}
-
-impl<'a> FloatMode<'a> {
-    /// Flush-to-zero, denormals-are-zero.
-    const FLUSH: u32 = 1 << 15 | 1 << 6;
-
-    /// The modes in a value of MXCSR. What an operation raises is noted in `raised`. If MXCSR is
-    /// known, and has all exceptions masked, none is; if it has not, whatever works with it may
-    /// raise one.
-    pub(super) fn of(mxcsr: Option<u32>, raised: &'a Cell<bool>) -> Self {
-        let masked = mxcsr.map(is_masked);
-        if masked == Some(false) {
-            raised.set(true);
-        }
-        Self {
-            rounding: mxcsr.map(|bits| Rounding::of(bits >> 13)),
-            gradual: is_gradual(mxcsr),
-            raised: masked.is_none().then_some(raised),
-        }
-    }
-
-    /// Nothing is known, and nothing noted.
-    const fn unknown() -> Self {
-        Self {
-            rounding: None,
-            gradual: false,
-            raised: None,
-        }
-    }
-
-    /// The mode with all exceptions suppressed.
-    pub(super) fn suppressed(self) -> Self {
-        Self {
-            raised: None,
-            ..self
-        }
-    }
-
-    /// The mode with the usual bits, whatever they are: what is raised is mostly the same.
-    pub(super) fn assumed(self) -> Self {
-        Self {
-            rounding: Some(Rounding::Nearest),
-            gradual: true,
-            ..self
-        }
-    }
-
-    /// Notes an exception other than that of an inexact result.
-    pub(super) fn raise(self, raised: bool) {
-        if let Some(cell) = self.raised.filter(|_| raised) {
-            cell.set(true);
-        }
-    }
-
-    /// The mode with a known rounding.
-    pub(super) fn rounded(self, rounding: Rounding) -> Self {
-        Self {
-            rounding: Some(rounding),
-            ..self
-        }
-    }
-
-    pub(super) fn rounding(self) -> Option<Rounding> {
-        self.rounding
-    }
-
-    pub(super) fn is_gradual(self) -> bool {
-        self.gradual
-    }
-
-    fn is_nearest(self) -> bool {
-        self.rounding == Some(Rounding::Nearest)
-    }
-
-    /// Whether arithmetic is what this program's own is.
-    fn is_default(self) -> bool {
-        self.is_nearest() && self.gradual
-    }
-}
-
-/// Whether subnormal numbers are known to be numbers like others.
-pub(super) fn is_gradual(mxcsr: Option<u32>) -> bool {
-    mxcsr.is_some_and(|bits| bits & FloatMode::FLUSH == 0)
-}
 
 /// Arithmetic on one lane; `None`: the result is not certain.
 pub(super) trait Float: Lane + PartialOrd {
@@ -199,7 +81,7 @@ macro_rules! float {
                 mode: FloatMode<'_>,
             ) -> Option<$float> {
                 if operands.into_iter().all(is_plain) {
-                    if let Some(rounding) = mode.rounding {
+                    if let Some(rounding) = mode.rounding() {
                         return Some(rounded(nearest, error, rounding));
                     }
                     if error == 0.0 {
@@ -241,7 +123,7 @@ macro_rules! float {
                         return Some(self);
                     }
                     let rounding = mode
-                        .rounding
+                        .rounding()
                         .filter(|_| is_plain(self) && is_plain(other))?;
                     Some(if rounding == Rounding::Down {
                         -0.0
@@ -312,14 +194,16 @@ macro_rules! float {
                 fn lesser(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     mode.raise(self.is_nan() || other.is_nan());
                     mode.raise(self.is_subnormal() || other.is_subnormal());
-                    let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
+                    let certain =
+                        mode.is_gradual() || !self.is_subnormal() && !other.is_subnormal();
                     certain.then_some(if self < other { self } else { other })
                 }
 
                 fn greater(self, other: Self, mode: FloatMode<'_>) -> Option<Self> {
                     mode.raise(self.is_nan() || other.is_nan());
                     mode.raise(self.is_subnormal() || other.is_subnormal());
-                    let certain = mode.gradual || !self.is_subnormal() && !other.is_subnormal();
+                    let certain =
+                        mode.is_gradual() || !self.is_subnormal() && !other.is_subnormal();
                     certain.then_some(if self > other { self } else { other })
                 }
 
@@ -335,7 +219,7 @@ macro_rules! float {
                     let flush = |value: Self| if value.is_subnormal() { 0.0 } else { value };
                     let order = self.partial_cmp(&other);
                     let flushed = flush(self).partial_cmp(&flush(other));
-                    (mode.gradual || order == flushed).then_some(order)
+                    (mode.is_gradual() || order == flushed).then_some(order)
                 }
 
                 fn round(self, control: u8, mode: FloatMode<'_>) -> Option<Self> {
@@ -343,7 +227,7 @@ macro_rules! float {
                     if self.is_nan() {
                         return Some(quiet(self));
                     }
-                    if self.is_subnormal() && !mode.gradual {
+                    if self.is_subnormal() && !mode.is_gradual() {
                         return None;
                     }
                     if self == self.trunc() {
@@ -351,7 +235,7 @@ macro_rules! float {
                     }
                     let rounding = match control & 4 {
                         0 => Some(Rounding::of(control.into())),
-                        _ => mode.rounding,
+                        _ => mode.rounding(),
                     };
                     rounding.map(|rounding| whole(self, rounding))
                 }
@@ -365,12 +249,12 @@ macro_rules! float {
                     if self.is_infinite() {
                         return Some(0.0);
                     }
-                    if self.is_subnormal() && !mode.gradual {
+                    if self.is_subnormal() && !mode.is_gradual() {
                         return None;
                     }
                     let rounding = match control & 4 {
                         0 => Rounding::of(control.into()),
-                        _ => mode.rounding?,
+                        _ => mode.rounding()?,
                     };
                     let unit = $float::from(1u16 << (control >> 4));
                     // The greater ones are integers.
@@ -394,7 +278,7 @@ macro_rules! float {
 
                 fn widen(self, mode: FloatMode<'_>) -> Option<f64> {
                     mode.raise(is_signaling(self) || self.is_subnormal());
-                    if self.is_subnormal() && !mode.gradual {
+                    if self.is_subnormal() && !mode.is_gradual() {
                         return None;
                     }
                     Some($widen(self))
@@ -418,7 +302,7 @@ macro_rules! float {
                     }
                     // What becomes zero may become the least subnormal number, or be flushed.
                     let plain = result != 0.0 && is_plain(result) && !subnormal;
-                    let rounding = mode.rounding.filter(|_| plain || mode.gradual)?;
+                    let rounding = mode.rounding().filter(|_| plain || mode.is_gradual())?;
                     let error = match value.partial_cmp(&f64::from(result)) {
                         Some(Ordering::Greater) => 1.0,
                         Some(Ordering::Less) => -1.0,
@@ -435,7 +319,7 @@ macro_rules! float {
                         Ordering::Greater => 1.0,
                         Ordering::Less => -1.0,
                     };
-                    Some(rounded(result, error, mode.rounding?))
+                    Some(rounded(result, error, mode.rounding()?))
                 }
 
                 fn to_integer(self, bits: u32, cut: bool, mode: FloatMode<'_>) -> Option<i64> {
@@ -469,10 +353,10 @@ macro_rules! float {
                 let result = if cut || value == value.trunc() || value.is_nan() {
                     value.trunc()
                 } else {
-                    whole(value, mode.rounding?)
+                    whole(value, mode.rounding()?)
                 };
                 // A subnormal number may count as zero, which is not rounded away from it.
-                let certain = mode.gradual || !value.is_subnormal() || result == 0.0;
+                let certain = mode.is_gradual() || !value.is_subnormal() || result == 0.0;
                 certain.then_some(f64::from(result))
             }
 

@@ -1,6 +1,6 @@
 //! Numbers of half precision: conversions.
 
-use super::float_ops::{FloatMode, Rounding};
+use super::float_mode::{FloatMode, Rounding};
 use super::{Done, immediate, read, size, write};
 use crate::decode::Decoded;
 use crate::machine::Machine;
@@ -110,7 +110,7 @@ pub(super) fn widen(half: u16, mode: FloatMode<'_>) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::{from_single, to_single};
-    use crate::exec::vector::float_ops::Rounding;
+    use crate::exec::vector::float_mode::Rounding;
 
     /// Every half comes back from the single that it was made.
     #[test]

@@ -4,7 +4,8 @@ use iced_x86::{Mnemonic, OpKind, Register};
 
 use super::apart::{Bits, is_of_class};
 use super::float::{holds, is_signaling};
-use super::float_ops::{Float, is_gradual};
+use super::float_mode::is_gradual;
+use super::float_ops::Float;
 use super::{Done, immediate, read, read_low, same, set_register, size};
 use crate::decode::{Decoded, Handler};
 use crate::machine::{Flow, Machine};

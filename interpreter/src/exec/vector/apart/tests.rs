@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use super::{exponent, fixup, is_of_class, range, scale, significand};
-use crate::exec::vector::float_ops::{Float, FloatMode, Rounding};
+use crate::exec::vector::float_mode::{FloatMode, Rounding};
+use crate::exec::vector::float_ops::Float;
 
 /// A value of MXCSR: to the nearest, all exceptions masked.
 const USUAL: u32 = 0x1f80;

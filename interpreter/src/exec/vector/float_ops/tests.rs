@@ -2,16 +2,8 @@
 
 use super::{Float, FloatMode, Rounding};
 
-const UNKNOWN: FloatMode<'_> = FloatMode {
-    rounding: None,
-    gradual: false,
-    raised: None,
-};
-const DEFAULT: FloatMode<'_> = FloatMode {
-    rounding: Some(Rounding::Nearest),
-    gradual: true,
-    raised: None,
-};
+const UNKNOWN: FloatMode<'_> = FloatMode::unknown();
+const DEFAULT: FloatMode<'_> = FloatMode::unknown().assumed();
 
 /// Without the rounding mode only exact results are certain.
 #[test]
@@ -33,11 +25,7 @@ fn inexact_results_need_the_mode() {
 /// Known roundings settle inexact results, even if small numbers may count as zero.
 #[test]
 fn directed_rounding() {
-    let mode = |rounding| FloatMode {
-        rounding: Some(rounding),
-        gradual: false,
-        raised: None,
-    };
+    let mode = |rounding| UNKNOWN.rounded(rounding);
     let third = 1.0f64 / 3.0;
     for (rounding, [down, up]) in [
         (Rounding::Nearest, [third, -third]),
