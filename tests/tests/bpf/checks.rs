@@ -127,6 +127,9 @@ pub(crate) enum CodeIn<'a> {
     Anonymous,
 }
 
+/// What is of executions is kept apart, by this prefix of its parameter.
+const OF_EXECUTIONS: &str = "x:";
+
 /// What was found in a database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
@@ -135,7 +138,8 @@ pub(crate) struct Verdict {
     /// A line for each check.
     lines: Vec<String>,
     wrong: Vec<String>,
-    /// Of each check how often it was reached, and how often the value was unknown.
+    /// Of each check how often it was reached by the base of time, and how often the value was
+    /// unknown.
     counts: Vec<(String, i64, i64)>,
     /// Checks about which there is no value.
     pub(crate) unseen: Vec<String>,
@@ -146,7 +150,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// How often a check of that name was reached, and how often its value was unknown.
+    /// How often a check of that name was reached by the base of time, and how often its value was
+    /// unknown.
     pub(crate) fn counts(&self, name: &str) -> (i64, i64) {
         let of_name = self.counts.iter().filter(|(check, ..)| check == name);
         of_name.fold((0, 0), |(reached, unknown), (_, more, less)| {
@@ -187,6 +192,10 @@ pub(crate) fn judge(
         for profile in profiles(database, place, check)? {
             seen.reached += profile.reached;
             seen.unknown += profile.unknown;
+            if !profile.parameter.starts_with(OF_EXECUTIONS) {
+                seen.by_time.0 += profile.reached;
+                seen.by_time.1 += profile.unknown;
+            }
             judge_profile(database, check, &profile, &mut seen)?;
         }
         verdict.values += seen.values;
@@ -200,7 +209,7 @@ pub(crate) fn judge(
         verdict.known.insert(check.name.clone(), known);
         verdict.wrong.append(&mut seen.wrong);
         let name = check.name.clone();
-        verdict.counts.push((name, seen.reached, seen.unknown));
+        verdict.counts.push((name, seen.by_time.0, seen.by_time.1));
         if seen.values == 0.0 {
             verdict.unseen.push(check.name.clone());
         }
@@ -212,6 +221,7 @@ pub(crate) fn judge(
 struct Seen {
     reached: i64,
     unknown: i64,
+    by_time: (i64, i64),
     values: f64,
     wrong: Vec<String>,
 }
@@ -250,9 +260,8 @@ fn profiles(database: &Connection, place: CodeIn<'_>, check: &Check) -> Result<V
     let mut profiles = Vec::new();
     for profile in rows {
         let profile = profile?;
-        // What is of executions is kept apart, by this prefix.
         let parameter = profile.parameter.as_str();
-        let parameter = parameter.strip_prefix("x:").unwrap_or(parameter);
+        let parameter = parameter.strip_prefix(OF_EXECUTIONS).unwrap_or(parameter);
         let of_return = parameter == "ret";
         let of_address = ["ea", "base", "taken", "target"].contains(&parameter);
         let argument = parameter.starts_with("arg");

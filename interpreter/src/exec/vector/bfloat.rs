@@ -1,7 +1,7 @@
 //! Numbers that are the upper half of a single (bfloat16).
 //!
-//! No mode has a say: results are rounded to the nearest, subnormal numbers count as zero and become
-//! it, and no exception is raised.
+//! No mode has a say: results are rounded to the nearest, subnormal numbers count as zero and
+//! become it, and no exception is raised.
 
 use iced_x86::{MemorySize, Mnemonic};
 
