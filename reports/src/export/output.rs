@@ -5,13 +5,21 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::stdout;
+
+/// Names of standard output. One that is closed has `/dev/null` there, which takes everything.
+const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Writes a file in place of what is there. The file's owner alone may read a new one, as with
-/// databases; one that was there keeps who may read it.
+/// databases; one that was there keeps who may read it. What goes to standard output by its name is
+/// written there, as without a name.
 ///
 /// # Errors
 /// If it cannot be written. What was there is left alone then, and nothing else is left behind.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if STDOUT.iter().any(|name| path == Path::new(name)) {
+        return Ok(stdout::write(bytes)?);
+    }
     let written = match fs::metadata(path) {
         Ok(there) if there.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(there) if there.is_file() => replace(path, Some(&there), bytes),

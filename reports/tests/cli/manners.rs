@@ -88,7 +88,9 @@ fn closed_output() {
             &["status"],
             &["export", "folded"],
             &["export", "pprof"],
+            &["export", "folded", "-o", "/dev/stdout"],
             &["html", "-o", "-"],
+            &["html", "-o", "/proc/self/fd/1"],
             &["--help"],
             &["--version"],
         ] {
