@@ -474,12 +474,16 @@ fn overruns() {
 fn wakes() {
     let share = |interrupts, wakes| {
         let mut governor = Governor::new(0.5, 1_000_000, COST);
-        governor.look(Spent {
-            machine: STEP,
-            interrupts,
-            wakes,
-            ..Spent::default()
-        });
+        // The first ones are left out.
+        for _ in 0..=LEFT_OUT {
+            let change = governor.look(Spent {
+                machine: STEP,
+                interrupts,
+                wakes,
+                ..Spent::default()
+            });
+            assert_eq!(change, None);
+        }
         governor.share().unwrap()
     };
     assert!((share(1000, 500) - share(1500, 0)).abs() < 1e-9);
