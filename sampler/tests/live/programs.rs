@@ -2,10 +2,13 @@
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
 use libtest_mimic::Failed;
 use sampler::Pid;
+
+use crate::recording::check;
 
 /// The first argument that makes this binary play a role.
 pub(crate) const ROLE: &str = "--role";
@@ -60,6 +63,18 @@ fn compute() {
             sum = black_box(sum.rotate_left(5) ^ number);
         }
     }
+}
+
+/// Compiles the program of this name that lies beside this file.
+pub(crate) fn compile(folder: &Path, name: &str) -> Result<PathBuf, Failed> {
+    let program = folder.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/live/{name}.c"));
+    let compiled = Command::new("gcc")
+        .args(["-O1", "-pthread", "-o"])
+        .args([&program, &source])
+        .status()?;
+    check(compiled.success(), || format!("{name}.c does not compile"))?;
+    Ok(program)
 }
 
 /// A child that waits for [`Waiting::go`], then executes its command.

@@ -7,21 +7,21 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::{Completion, Failed, Trial};
 use sampler::{
     Clock, Config, Engine, RawSample, Registers, Share, Target, UserRegisters, VectorOptions,
-    VectorState, Vectors, probe,
+    VectorState, probe,
 };
 
-use crate::programs::Waiting;
+use crate::programs::{Waiting, compile};
 use crate::recording::{Recording, check, samples};
+use crate::vectors::{MORE, state};
 
 /// States of each program that are compared, unless the environment asks for more.
 const STATES: usize = 100;
-const MORE: &str = "VCPI_TEST_SAMPLES";
 /// Rounds of a program, at most: some end early.
 const ROUNDS: usize = 1000;
 /// Steps of a round, of a burst, and the microseconds that the program runs freely between two.
@@ -160,18 +160,6 @@ fn read(log: &Path) -> Result<Steps, Failed> {
     Ok(steps)
 }
 
-/// Compiles a program that lies beside this file.
-fn compile(folder: &Path, name: &str) -> Result<PathBuf, Failed> {
-    let program = folder.join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/live/{name}.c"));
-    let compiled = Command::new("gcc")
-        .args(["-O1", "-pthread", "-o"])
-        .args([&program, &source])
-        .status()?;
-    check(compiled.success(), || format!("{name}.c does not compile"))?;
-    Ok(program)
-}
-
 /// All registers that second records bring are those that ptrace told of the same thread at the
 /// same time.
 fn compared(name: &'static str, command: &str) -> Result<(), Failed> {
@@ -236,13 +224,6 @@ fn sample(command: &str) -> Result<Vec<RawSample>, Failed> {
     let (batches, _) = recording.stop()?;
     let second = |sample: &&RawSample| state(sample).is_some();
     Ok(samples(&batches).filter(second).cloned().collect())
-}
-
-fn state(sample: &RawSample) -> Option<&VectorState> {
-    match &sample.capture.as_ref()?.vectors {
-        Vectors::Here(state) => Some(state),
-        _ => None,
-    }
 }
 
 /// The step that a thread was about to make when it was sampled and when its registers were

@@ -2,8 +2,6 @@
 
 use std::arch::is_x86_feature_detected;
 use std::collections::HashMap;
-use std::path::Path;
-use std::process::Command;
 
 use libtest_mimic::{Completion, Failed, Trial};
 use sampler::{
@@ -11,7 +9,7 @@ use sampler::{
     VectorOptions, VectorState, Vectors, probe,
 };
 
-use crate::programs::Waiting;
+use crate::programs::{Waiting, compile};
 use crate::recording::{Recording, check, samples};
 
 /// Loops of the program, how many threads run them, and whether signals interrupt these.
@@ -29,7 +27,7 @@ const CASES: [(&str, u32, bool); 9] = [
 
 /// Second records that are held against the truth, unless the environment asks for more.
 const RECORDS: usize = 500;
-const MORE: &str = "VCPI_TEST_SAMPLES";
+pub(crate) const MORE: &str = "VCPI_TEST_SAMPLES";
 
 /// The mean interval, in nanoseconds.
 const INTERVAL: u64 = 500_000;
@@ -78,15 +76,7 @@ struct Loop {
 impl Loop {
     fn start(name: &'static str, threads: u32, signals: bool) -> Result<Loop, Failed> {
         let folder = tempfile::tempdir()?;
-        let program = folder.path().join("vectors");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/vectors.c");
-        let compiled = Command::new("gcc")
-            .args(["-O1", "-pthread", "-o"])
-            .args([&program, &source])
-            .status()?;
-        check(compiled.success(), || {
-            "the program does not compile".to_owned()
-        })?;
+        let program = compile(folder.path(), "vectors")?;
         let signals = if signals { "signals" } else { "" };
         let command = format!("'{}' {name} {threads} {signals}", program.display());
         let mut child = Waiting::shell(&command)?;
@@ -192,7 +182,8 @@ fn extended(number: u64) -> [u8; 10] {
     bytes
 }
 
-fn state(sample: &RawSample) -> Option<&VectorState> {
+/// What a second record brings; `None` of another record.
+pub(crate) fn state(sample: &RawSample) -> Option<&VectorState> {
     match &sample.capture.as_ref()?.vectors {
         Vectors::Here(state) => Some(state),
         _ => None,

@@ -265,16 +265,17 @@ fn assemble<F: Bits>(parts: Parts, more: i64, mode: FloatMode<'_>) -> Option<F> 
         significand,
         ..
     } = parts;
+    let rounds_away = |rounding, nearest| match rounding {
+        Rounding::Nearest => nearest,
+        Rounding::Down => negative,
+        Rounding::Up => !negative,
+        Rounding::Zero => false,
+    };
     let biased = parts.exponent + more + F::BIAS as i64;
     let fraction = significand & ((1 << F::FRACTION) - 1);
     if biased > 2 * F::BIAS as i64 {
         mode.raise(true);
-        let away = match mode.rounding()? {
-            Rounding::Nearest => true,
-            Rounding::Down => negative,
-            Rounding::Up => !negative,
-            Rounding::Zero => false,
-        };
+        let away = rounds_away(mode.rounding()?, true);
         // The greatest number is just below.
         return Some(signed(infinity::<F>() - u64::from(!away), negative));
     }
@@ -285,14 +286,8 @@ fn assemble<F: Bits>(parts: Parts, more: i64, mode: FloatMode<'_>) -> Option<F> 
     let dropped = (1 - biased).min(63) as u32;
     let (kept, rest) = (significand >> dropped, significand & ((1 << dropped) - 1));
     let middle = 1 << (dropped - 1);
-    let up = match mode.rounding() {
-        _ if rest == 0 => false,
-        None => return None,
-        Some(Rounding::Nearest) => rest > middle || rest == middle && kept & 1 != 0,
-        Some(Rounding::Down) => negative,
-        Some(Rounding::Up) => !negative,
-        Some(Rounding::Zero) => false,
-    };
+    let nearest = rest > middle || rest == middle && kept & 1 != 0;
+    let up = rest != 0 && rounds_away(mode.rounding()?, nearest);
     mode.is_gradual()
         .then(|| signed(kept + u64::from(up), negative))
 }
@@ -434,12 +429,9 @@ fn fixup_lanes<F: Bits>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Do
 
 fn significands<F: Bits>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let control = immediate(d);
-    let apply = |value: F, mode: FloatMode<'_>| significand(value, control, mode);
-    if is_scalar {
-        scalar_unary(m, d, apply)
-    } else {
-        convert(m, d, apply)
-    }
+    of_one(m, d, is_scalar, |value: F, mode| {
+        significand(value, control, mode)
+    })
 }
 
 fn ranges<F: Bits>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
@@ -454,7 +446,18 @@ fn ranges<F: Bits>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
 
 fn reduce<F: Float>(m: &mut Machine<'_>, d: &Decoded, is_scalar: bool) -> Done {
     let control = immediate(d);
-    let apply = |value: F, mode: FloatMode<'_>| value.reduce(control, mode);
+    of_one(m, d, is_scalar, |value: F, mode| {
+        value.reduce(control, mode)
+    })
+}
+
+/// The lowest lane, or all lanes, of what is made of one source.
+fn of_one<F: Float>(
+    m: &mut Machine<'_>,
+    d: &Decoded,
+    is_scalar: bool,
+    apply: impl Fn(F, FloatMode<'_>) -> Option<F>,
+) -> Done {
     if is_scalar {
         scalar_unary(m, d, apply)
     } else {
