@@ -1,5 +1,6 @@
 //! Which CPUs are online, and which threads a process has: the kernel's text files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -43,22 +44,47 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// How often the threads of a process are listed at most, until two lists are the same.
+const LISTINGS: usize = 64;
+
 /// The threads that a process has now, in ascending order; empty if it has gone.
+///
+/// Those that ended meanwhile may be among them. A thread that ends while the kernel lists the
+/// threads makes it leave out others that live: it goes on behind the thread that it named last,
+/// and if that one has gone, it counts from the first again. So the list is taken until it is
+/// the same twice in a row, and a thread that any of the lists names counts.
 pub(crate) fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
+    let mut all = BTreeSet::new();
+    let mut before = Vec::new();
+    for _ in 0..LISTINGS {
+        let listed = list_once(pid)?;
+        all.extend(listed.iter().copied());
+        if listed == before {
+            break;
+        }
+        before = listed;
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// The threads of a process as the kernel lists them once, in the order of their start.
+fn list_once(pid: Pid) -> io::Result<Vec<Tid>> {
     let entries = match fs::read_dir(format!("/proc/{pid}/task")) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut tids: Vec<Tid> = entries
+    Ok(entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Tid))
-        .collect();
-    tids.sort_unstable();
-    Ok(tids)
+        .collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     /// Single CPUs and ranges are read, in any order and with duplicates.
@@ -89,11 +115,37 @@ mod tests {
         }
     }
 
-    /// The calling thread is among the threads of its process.
+    /// A process that has gone has no threads.
     #[test]
-    fn own_threads() {
-        let own = Tid(nix::unistd::gettid().as_raw().cast_unsigned());
-        assert!(threads(Pid(std::process::id())).unwrap().contains(&own));
+    fn threads_of_none() {
         assert!(threads(Pid(u32::MAX)).unwrap().is_empty());
+    }
+
+    /// Threads that live are all listed while those that started before them end.
+    #[test]
+    fn threads_behind_others() {
+        let own = || Tid(nix::unistd::gettid().as_raw().cast_unsigned());
+        let missed = (0..500).filter(|_| {
+            let end = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        while !end.load(Ordering::Relaxed) {
+                            thread::yield_now();
+                        }
+                    });
+                }
+                let (tell, told) = mpsc::channel();
+                let (_living, ended) = mpsc::channel::<()>();
+                scope.spawn(move || {
+                    tell.send(own()).unwrap();
+                    let _ = ended.recv();
+                });
+                let last = told.recv().unwrap();
+                end.store(true, Ordering::Relaxed);
+                !threads(Pid(std::process::id())).unwrap().contains(&last)
+            })
+        });
+        assert_eq!(missed.count(), 0);
     }
 }
