@@ -81,7 +81,7 @@ fn is_interactive() -> bool {
 fn repeat(common: &Common) -> Result<(), Failure> {
     let mut common = common.clone();
     common.lines = common.lines.or(Some(PLAIN_ROWS));
-    crate::hush(true);
+    crate::messages::hush(true);
     loop {
         let text = match feed::table(&common) {
             // What has just begun has nothing yet.
@@ -95,7 +95,7 @@ fn repeat(common: &Common) -> Result<(), Failure> {
 
 /// Takes the screen, and gives it back.
 fn interact(common: &Common, interval: Option<Duration>) -> Result<(), Failure> {
-    crate::hush(true);
+    crate::messages::hush(true);
     let mut screen = Screen::new(common.names(), interval.is_some());
     let feed = Feed::start(common, interval, screen.asked());
     // What cannot be read is told before the screen changes.

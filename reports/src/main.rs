@@ -31,6 +31,7 @@ mod images;
 mod listing;
 mod live;
 mod liveness;
+mod messages;
 mod model;
 mod names;
 mod needs;
@@ -60,11 +61,10 @@ mod view;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::command::{Cli, Command, Tool};
 use crate::failure::Failure;
-use crate::render::clean;
+use crate::messages::{hush, say};
 use crate::renderers::Format;
 use crate::report::Report;
 
@@ -138,25 +138,5 @@ fn print_nothing(cli: &Cli) {
         if let Some(nothing) = renderer.nothing(report.ask().shape()) {
             let _ = stdout::write(format!("{nothing}\n").as_bytes());
         }
-    }
-}
-
-/// Whether the screen is drawn, and nothing is printed beside that.
-static HUSHED: AtomicBool = AtomicBool::new(false);
-
-/// Has nothing be said from now on, or again.
-fn hush(is_hushed: bool) {
-    HUSHED.store(is_hushed, Ordering::Relaxed);
-}
-
-/// One message on stderr, each of its lines marked. Whether it arrives is not
-/// worth failing for.
-fn say(message: &str) {
-    if HUSHED.load(Ordering::Relaxed) {
-        return;
-    }
-    let mut err = std::io::stderr().lock();
-    for line in message.lines() {
-        let _ = writeln!(err, "vcpi: {}", clean(line));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn write(
     }
     let bytes = archive(output, members)?;
     let megabytes = crate::view::as_float(bytes) / 1e6;
-    crate::say(&format!("wrote {} ({megabytes:.1} MB)", output.display()));
+    crate::messages::say(&format!("wrote {} ({megabytes:.1} MB)", output.display()));
     Ok(())
 }
 
@@ -184,7 +184,7 @@ fn images(view: &View<'_>, least: f64) -> Vec<Packed> {
         files.extend(files_of(view, index, image));
     }
     if left_out > 0 {
-        crate::say(&format!(
+        crate::messages::say(&format!(
             "without the files of {} that have less than {least} % of the cycles each (--least)",
             counted(left_out, "image")
         ));

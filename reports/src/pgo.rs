@@ -15,7 +15,7 @@ use self::routes::{Route, major};
 use self::steps::{BOLT, BuildStep, PERF2BOLT, vcpi, vcpid, version};
 use crate::args::Common;
 use crate::failure::Failure;
-use crate::say;
+use crate::messages::say;
 use crate::stdout;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
 

@@ -7,6 +7,7 @@ use protocol::Kinds;
 
 use crate::args::Common;
 use crate::failure::Failure;
+use crate::messages::say;
 use crate::model::Model;
 use crate::names::without_parameters;
 use crate::needs::{NO_ROWS, Needs};
@@ -15,7 +16,7 @@ use crate::render;
 use crate::source::{self, Loaded, Source};
 use crate::symbols;
 use crate::view::View;
-use crate::{absent, epochs, images, say, time};
+use crate::{absent, epochs, images, time};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;

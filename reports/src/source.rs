@@ -259,7 +259,7 @@ fn fetch(
 
 /// Says what is waited for.
 fn say_waiting(socket: &Path, left: Duration) {
-    crate::say(&format!(
+    crate::messages::say(&format!(
         "the service at {} has not answered yet (it may have much to read for this, or others to \
          serve first); it is waited for, another {} s at most",
         socket.display(),

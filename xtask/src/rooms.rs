@@ -2,8 +2,9 @@
 //! the rooms of each, and no long file without a reason. The compiler sees to the order of the
 //! crates.
 //!
-//! A room is a module at the root of its crate, with all that lies in it. A room uses another one
-//! where its code names `crate::OTHER`, or `crate::Name` of a name that the root brings from there.
+//! A room is a module at the root of its crate, with all that lies in it, and so is the root's own
+//! file. A room uses another one where its code names `crate::OTHER`, or `crate::Name` of a name
+//! that the root defines or brings from there; in a file beside the root, `super::` is `crate::`.
 //! What stands in tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ enum Order {
 const LONG: usize = 500;
 /// What the comment begins with that gives the reason.
 const REASON: &str = "// Over 500 lines: ";
+/// The root of a crate.
+const ROOTS: [&str; 2] = ["lib.rs", "main.rs"];
 /// The rooms that each room uses, with a file that does.
 type Uses = BTreeMap<String, BTreeMap<String, PathBuf>>;
 
@@ -116,11 +119,6 @@ fn is_test(file: &Path) -> bool {
 /// What the rooms of a folder use.
 fn uses(folder: &Path) -> Result<Uses> {
     let mut exports = BTreeMap::new();
-    for root in ["lib.rs", "main.rs"].map(|file| folder.join(file)) {
-        if root.exists() {
-            exports.extend(brought(code(&read(&root)?)));
-        }
-    }
     let mut rooms = Uses::new();
     for file in sources(folder)? {
         let inside = file.strip_prefix(folder).unwrap_or(&file);
@@ -130,8 +128,19 @@ fn uses(folder: &Path) -> Result<Uses> {
             true => String::new(),
             false => read(&file)?,
         };
+        let text = code(&text);
+        let names = if ROOTS.contains(&&*inside.to_string_lossy()) {
+            exports.extend(brought(text));
+            exports.extend(defined(text).into_iter().map(|name| (name, room.clone())));
+            walked(text)
+        } else if inside.iter().count() == 1 {
+            let above = named(text, "super::");
+            above.into_iter().chain(named(text, "crate::")).collect()
+        } else {
+            named(text, "crate::")
+        };
         let uses = rooms.entry(room).or_default();
-        for name in named(code(&text)) {
+        for name in names {
             uses.entry(name).or_insert_with(|| file.clone());
         }
     }
@@ -192,6 +201,49 @@ fn brought(root: &str) -> BTreeMap<String, String> {
     names
 }
 
+/// The names that the code of a root defines in the crate's root, modules left out.
+fn defined(root: &str) -> BTreeSet<String> {
+    const KINDS: [&str; 8] = [
+        "const", "enum", "fn", "static", "struct", "trait", "type", "union",
+    ];
+    let code = without_comments(root);
+    // What stands in the root itself begins its line.
+    let lines = code.lines().filter(|line| !line.starts_with(' '));
+    let names = lines.filter_map(|line| {
+        let mut words = line.split([' ', '!']).filter(|word| !word.is_empty());
+        let kind = words.find(|word| KINDS.contains(word) || *word == "macro_rules")?;
+        // `const fn name`, `static mut NAME`.
+        let is_more = |word: &&str| *word == "mut" || KINDS.contains(word);
+        let name = words.find(|word| !(is_more(word) && kind != *word))?;
+        first_word(name)
+    });
+    names.collect()
+}
+
+/// The names of the crate's root that the code of a root says for itself. What it brings for others
+/// is not its own use.
+fn walked(root: &str) -> BTreeSet<String> {
+    let code = without_comments(root);
+    let own = code.split(';').filter(|item| {
+        let line = item.trim_start().lines();
+        let line = line.clone().find(|line| !line.starts_with("#["));
+        let mut words = line.unwrap_or_default().split(' ');
+        let is_public = words.next().is_some_and(|word| word.starts_with("pub"));
+        !is_public || words.next() != Some("use")
+    });
+    let own: Vec<&str> = own.collect();
+    let own = own.join(";");
+    let mut names = named(&own, "crate::");
+    let is_word = |c: char| c == '_' || c.is_alphanumeric();
+    for (at, _) in own.match_indices("::") {
+        let before = own[..at].trim_end_matches(is_word);
+        if !before.ends_with(':') {
+            names.insert(own[before.len()..at].to_owned());
+        }
+    }
+    names
+}
+
 /// Code without its comments.
 fn without_comments(code: &str) -> String {
     let lines = code.lines().map(|line| line.split("//").next());
@@ -199,11 +251,11 @@ fn without_comments(code: &str) -> String {
     lines.join("\n")
 }
 
-/// The names of the crate's root that code says, comments left out.
-fn named(code: &str) -> BTreeSet<String> {
+/// The names that code says of what `of` leads to, which is the crate's root; comments left out.
+fn named(code: &str, of: &str) -> BTreeSet<String> {
     let code = without_comments(code);
     let mut names = BTreeSet::new();
-    for (at, start) in code.match_indices("crate::") {
+    for (at, start) in code.match_indices(of) {
         // Another crate's macros say `$crate`, and names may end in `crate`.
         let before = code[..at].chars().next_back();
         if before.is_some_and(|c| c == '$' || c == '_' || c.is_alphanumeric()) {
@@ -337,10 +389,10 @@ mod tests {
     fn names() {
         let code = "use crate::store::Store;\n// crate::not\nfn f(_: crate::view::View) {}\n\
                     $crate::macros!(); subcrate::other";
-        let found: Vec<_> = named(code).into_iter().collect();
+        let found: Vec<_> = named(code, "crate::").into_iter().collect();
         assert_eq!(found, ["store", "view"]);
         let group = "use crate::{merge, stage::{A, B},\n    raw, }; other, {more}";
-        let found: Vec<_> = named(group).into_iter().collect();
+        let found: Vec<_> = named(group, "crate::").into_iter().collect();
         assert_eq!(found, ["merge", "raw", "stage"]);
     }
 
@@ -383,6 +435,21 @@ mod tests {
         assert_eq!(used("value"), ["error"]);
         assert_eq!(used("error"), ["config"]);
         assert!(circle(&found, "src").is_some());
+    }
+
+    /// The root is a room as well: by what it defines, and by what it uses for itself.
+    #[test]
+    fn the_root_itself() {
+        let root = "mod a;\npub(crate) use crate::b::Shared;\nuse c::{Own, d};\n\
+                    pub(crate) const fn one() {\n    e::run(super::f);\n}\nstatic mut TWO: u8 = 2;\n\
+                    pub struct Three<T>(T);\nmacro_rules! four {}\n// fn not() {}\n    fn inside() {}\n";
+        let found: Vec<_> = defined(root).into_iter().collect();
+        assert_eq!(found, ["TWO", "Three", "four", "one"]);
+        let found = walked(root);
+        assert!(
+            found.contains("c") && found.contains("e") && !found.contains("b"),
+            "{found:?}"
+        );
     }
 
     /// Tests are not code.

@@ -8,7 +8,7 @@ use super::steps::{BuildStep, PROFDATA, PROFGEN};
 use super::{Basis, How, beside, export, here};
 use crate::args::Common;
 use crate::failure::Failure;
-use crate::say;
+use crate::messages::say;
 
 /// Options of a second build that takes more code for hot.
 const HOT: &str = "-profile-summary-cutoff-hot=999000";
