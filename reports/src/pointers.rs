@@ -109,6 +109,14 @@ impl Pointers {
         found
     }
 
+    /// The image, and the address in it, that an address is of.
+    pub(crate) fn image_at(&self, value: u64) -> Option<(usize, u64)> {
+        match self.at(value)? {
+            Pointed::Image(image, address) => Some((image, address)),
+            Pointed::Heap(_) | Pointed::Stack | Pointed::Anon(_) => None,
+        }
+    }
+
     /// What a value of a parameter points to, in words: `heap+0x2a0`, `stack 0x7ffc0010`,
     /// `anon+0x10`, `image:symbol+0xoffset`. `None`: it is a number, as far as anybody knows.
     pub(crate) fn text(

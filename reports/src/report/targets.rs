@@ -1,8 +1,8 @@
 //! `targets`: where indirect calls and jumps went.
 //!
 //! Calls tell their callee as an address in an image, which has a name. The
-//! values of the parameter `target` are addresses in a process; they stand in
-//! where no callee was recorded, which is so for jumps.
+//! values of the parameter `target` are addresses in a process. Those of executions say which
+//! shares the callees have; those of windows stand in where no callee was recorded.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{JSON_VALUES, View};
+use crate::view::{Base, ExecutedTargets, JSON_VALUES, TargetShare, View};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -54,6 +54,8 @@ struct Transfers {
 #[derive(Debug, Serialize)]
 struct IndirectTransfer {
     address: String,
+    /// What the counts are of: windows or executions.
+    base: Base,
     function: String,
     image: String,
     kind: &'static str,
@@ -74,7 +76,7 @@ struct IndirectTransfer {
 struct TransferTarget {
     target: Option<String>,
     address: String,
-    /// In windows of a mean interval.
+    /// In windows of a mean interval, or executions.
     count: u64,
     percent: f64,
     /// A 95 % interval of the percentage; `null` where it is not told.
@@ -146,8 +148,12 @@ fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
         }
     }
     let mut rows = Vec::new();
+    let executed = view.executed_targets();
     for (site, callees) in &calls {
-        rows.extend(from_calls(view, *site, callees));
+        rows.extend(match executed.get(site) {
+            Some(executed) => from_executions(view, *site, callees, executed),
+            None => from_calls(view, *site, callees),
+        });
     }
     for values in view.values(false) {
         let told = calls.contains_key(&values.pc);
@@ -171,7 +177,7 @@ fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
         rows.extend(row(
             view,
             values.pc,
-            kind,
+            (Base::Windows, kind),
             targets,
             (values.reached, values.samples(), values.unknown),
         ));
@@ -179,6 +185,35 @@ fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
     rows.retain(|row| view.is_enough(row.reached));
     rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.place.cmp(&b.place)));
     rows
+}
+
+/// The shares of executions, where these are known.
+fn from_executions(
+    view: &mut View<'_>,
+    site: usize,
+    callees: &Callees,
+    executed: &ExecutedTargets,
+) -> Option<IndirectTransfer> {
+    let mut heaviest: Vec<_> = executed.targets.iter().collect();
+    heaviest.sort_by(|(_, a), (_, b)| b.estimate.total_cmp(&a.estimate));
+    let target = |(&(image, address), share): (&(usize, u64), &TargetShare)| TransferTarget {
+        target: Some(view.symbols.describe(image, address)),
+        address: format!("0x{address:x}"),
+        count: whole(share.estimate),
+        percent: rounded(share.percent, 1),
+        low: Some(rounded(share.low, 1)),
+        high: Some(rounded(share.high, 1)),
+    };
+    let targets = heaviest.into_iter().map(target).collect();
+    let kind = kind(view, site)?;
+    let totals = (reached(callees), executed.known, executed.unknown);
+    row(view, site, (Base::Executions, kind), targets, totals)
+}
+
+/// Times that windows came by.
+fn reached(callees: &Callees) -> u64 {
+    let times = callees.values().map(|sum| sum.times);
+    times.fold(0, u64::saturating_add)
 }
 
 fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<IndirectTransfer> {
@@ -208,27 +243,21 @@ fn from_calls(view: &mut View<'_>, site: usize, callees: &Callees) -> Option<Ind
         })
         .collect();
     let kind = kind(view, site)?;
-    let times = callees.values().map(|sum| sum.times);
-    let reached = times.fold(0, u64::saturating_add);
-    row(
-        view,
-        site,
-        kind,
-        targets,
-        (reached, seen(known), seen(unknown)),
-    )
+    let totals = (reached(callees), seen(known), seen(unknown));
+    row(view, site, (Base::Windows, kind), targets, totals)
 }
 
 fn row(
     view: &mut View<'_>,
     index: usize,
-    kind: &'static str,
+    (base, kind): (Base, &'static str),
     targets: Vec<TransferTarget>,
     (reached, total, unknown): (u64, u64, u64),
 ) -> Option<IndirectTransfer> {
     let pc = view.profile.pcs.get(index)?;
     Some(IndirectTransfer {
         address: view.address(index),
+        base,
         function: view.symbols.name_of(index),
         image: view.image_path(pc.image).to_owned(),
         kind,
@@ -255,8 +284,9 @@ const ABOUT: &str = "Indirect calls and jumps that windows came by, and where th
 /// What else there is to know of it.
 const MORE: &str = "\
     Percent is of the\n\
-    known targets, with a 95 % interval. Windows begin where time is spent: they count by their\n\
-    intervals, and those behind stalls in part. So this is not a count of executions.";
+    known targets, with a 95 % interval: by executions where windows come back to the site.\n\
+    Elsewhere it is of windows. These begin where time is spent; they count by their intervals,\n\
+    and those behind stalls in part.";
 
 impl Model for Transfers {
     fn page(&self, names: Names) -> Page {
@@ -272,11 +302,12 @@ impl Model for Transfers {
         ]);
         for row in &self.rows {
             table.line(&format!(
-                "{} at {} in {} ({}), {} known, {} unknown",
+                "{} at {} in {} ({}){}, {} known, {} unknown",
                 row.kind,
                 row.address,
                 names.shown(&row.place),
                 row.image,
+                row.base.words(),
                 count(row.total),
                 count(row.unknown)
             ));

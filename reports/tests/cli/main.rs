@@ -15,6 +15,7 @@ mod manners;
 mod modes;
 mod paths;
 mod pointers;
+mod transfers;
 
 use std::process::Output;
 
