@@ -26,6 +26,9 @@ pub struct Filter {
     /// be read of rows that do not lie in chunks, and of an image whose file nothing but its code
     /// tells.
     pub parameters: Vec<String>,
+    /// Lists of all parameters at these instructions, whatever [`Filter::parameters`] leaves out
+    /// elsewhere.
+    pub details: Option<Places>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).
     pub places: Option<Places>,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Instruction;
+use profiledb::Places;
 
 use crate::code::decode_in;
 use crate::symbols::{Function, FunctionId};
@@ -78,6 +79,25 @@ pub(crate) fn lines(view: &View<'_>, id: FunctionId) -> Vec<FunctionInstruction>
     }
     lines.sort_by_key(|line| line.address);
     lines
+}
+
+/// Where the instructions of some functions are.
+pub(crate) fn places(view: &View<'_>, functions: &[FunctionId]) -> Places {
+    let mut places = Places::default();
+    for id in functions {
+        let Some(function) = view.symbols.function(*id) else {
+            continue;
+        };
+        let Some(image) = view.profile.images.get(function.image) else {
+            continue;
+        };
+        match (function.start, function.end) {
+            (Some(start), Some(end)) => places.add(image, start, end),
+            // How far it reaches depends on which instructions are known.
+            _ => places.add_all(image),
+        }
+    }
+    places
 }
 
 /// The functions whose instructions a page or a bundle has at most: those with most cycles.

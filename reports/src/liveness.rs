@@ -135,7 +135,7 @@ pub(crate) struct Walker<'c, C> {
 }
 
 /// Instructions that are kept at most: with more, all are forgotten.
-const MOST_KEPT: usize = 1 << 17;
+const MOST_KEPT: usize = 1 << 15;
 
 impl<'c, C: Code> Walker<'c, C> {
     /// Nothing was looked at yet.

@@ -1,6 +1,6 @@
 //! What is to be read for a question.
 
-use profiledb::Apart;
+use profiledb::{Apart, Places};
 use protocol::Kinds;
 
 /// What is to be read for a report, and how it is named.
@@ -12,6 +12,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) kinds: Kinds,
     /// How parameters begin that the report is about; nothing: any may be.
     pub(crate) parameters: &'a [&'a str],
+    /// Where other parameters are asked for as well.
+    pub(crate) details: Option<&'a Places>,
     /// How far interrupts are to be told apart.
     pub(crate) apart: Apart,
     /// Rows of other images than those asked for change nothing.
@@ -64,6 +66,7 @@ impl Needs<'_> {
             counters: false,
         },
         parameters: &[],
+        details: None,
         apart: Apart::Calls,
         one_image: false,
         one_function: true,

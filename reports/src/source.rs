@@ -118,6 +118,7 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         since,
         until,
         images: Vec::new(),
+        details: needs.details.cloned(),
         places: None,
         apart: apart(common, needs),
         by_flush: needs.by_flush,

@@ -17,7 +17,7 @@ use crate::frames::frames;
 use crate::pieces::{Pieces, Room, Source};
 
 /// Code is read in pieces of so many bytes, each so much longer that no instruction is cut.
-const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 1 << 16;
 const OVERLAP: u64 = 1 << 12;
 /// A few bytes are read in pieces of so many, each so much longer that no instruction is cut.
 const LEAF: u64 = 1 << 12;

@@ -102,8 +102,10 @@ impl Source {
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a>(pub(crate) &'a Source);
 
-/// Names are looked up in pieces of this size, twice as long: a table has many of them.
+/// Names are looked up in pieces of this size, a little longer: a table has many of them, and few
+/// reach further.
 const CHUNK: u64 = 1 << 16;
+const LONGER: u64 = 1 << 11;
 
 impl<'a> ReadRef<'a> for Pieces<'a> {
     fn len(self) -> Result<u64, ()> {
@@ -132,19 +134,53 @@ impl<'a> ReadRef<'a> for Pieces<'a> {
             return bytes.as_slice().read_bytes_at_until(range, delimiter);
         }
         let start = range.start / CHUNK * CHUNK;
-        let size = self.len()?.checked_sub(start).ok_or(())?.min(2 * CHUNK);
-        let chunk = self.read_bytes_at(start, size)?;
+        let left = self.len()?.checked_sub(start).ok_or(())?;
         let index = |at: u64| usize::try_from(at.saturating_sub(start)).map_err(|_| ());
-        let end = index(range.end)?.min(chunk.len());
-        let text = chunk.get(index(range.start)?..end).ok_or(())?;
-        let length = memchr::memchr(delimiter, text).ok_or(())?;
-        text.get(..length).ok_or(())
+        for size in [CHUNK + LONGER, 2 * CHUNK] {
+            let chunk = self.read_bytes_at(start, size.min(left))?;
+            let end = index(range.end)?.min(chunk.len());
+            let text = chunk.get(index(range.start)?..end).ok_or(())?;
+            if let Some(length) = memchr::memchr(delimiter, text) {
+                return text.get(..length).ok_or(());
+            }
+        }
+        Err(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A name is found wherever it begins and ends in pieces, and one without an end is none.
+    #[test]
+    fn names_across_pieces() {
+        use std::io::Write as _;
+
+        let long = (LONGER * 2) as usize;
+        let mut bytes = vec![0; 3 * CHUNK as usize];
+        for (start, length) in [
+            (10, 5),
+            (CHUNK as usize - 3, 9),
+            (2 * CHUNK as usize - 7, long),
+        ] {
+            bytes[start..start + length].fill(b'x');
+        }
+        let end = bytes.len();
+        bytes[end - 4..].fill(b'x');
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("is written");
+        let source = Source::of_file(file, &Room::new(1 << 20));
+        let length_at = |start: u64| {
+            let text = Pieces(&source).read_bytes_at_until(start..bytes.len() as u64, 0);
+            text.ok().map(<[u8]>::len)
+        };
+        assert_eq!(length_at(10), Some(5));
+        assert_eq!(length_at(CHUNK - 3), Some(9));
+        assert_eq!(length_at(2 * CHUNK - 7), Some(long));
+        assert_eq!(length_at(20), Some(0));
+        assert_eq!(length_at(end as u64 - 4), None);
+    }
 
     /// Pieces take their room, and one that finds none is not read.
     #[test]

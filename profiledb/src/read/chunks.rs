@@ -34,6 +34,8 @@ pub(super) struct ChunkOfFile {
     ranges: Option<Arc<[(u64, u64)]>>,
     /// Lists of parameters that are not asked for are left out.
     pub(super) narrowed: bool,
+    /// But for those at these addresses.
+    details: Option<Arc<[(u64, u64)]>>,
     /// How far its interrupts are told apart.
     pub(super) apart: Apart,
     /// All processes are asked for.
@@ -52,6 +54,17 @@ impl ChunkOfFile {
         self.ranges
             .as_ref()
             .is_none_or(|ranges| is_in(ranges, address))
+    }
+
+    /// Whether lists of all parameters are asked for at an address.
+    pub(super) fn wants_details(&self, address: u64) -> bool {
+        let ranges = self.details.as_ref();
+        ranges.is_some_and(|ranges| is_in(ranges, address))
+    }
+
+    /// Whether lists of all parameters may be asked for somewhere in it.
+    pub(super) fn may_want_details(&self) -> bool {
+        self.details.is_some()
     }
 }
 
@@ -269,6 +282,7 @@ impl File<'_> {
             // Of others the code of all rows tells whether a file is what was profiled.
             narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
             ranges: referred.ranges(image),
+            details: referred.details(image),
             apart: self.filter.apart,
             of_all_processes: self.filter.pids.is_empty(),
         };

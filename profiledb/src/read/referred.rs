@@ -65,6 +65,8 @@ pub(crate) struct Referred {
     pub(super) pcs: Table<PcOfFile>,
     /// The places asked for, by image; `None`: all are.
     places: Option<HashMap<i64, Ranges>>,
+    /// Those of which lists of all parameters are asked for, by image.
+    details: HashMap<i64, Ranges>,
 }
 
 /// Ranges of addresses, in the order of their starts.
@@ -94,6 +96,11 @@ impl Referred {
     pub(super) fn ranges(&self, image: i64) -> Option<Ranges> {
         let places = self.places.as_ref()?;
         Some(places.get(&image).cloned().unwrap_or_default())
+    }
+
+    /// The places in an image of which lists of all parameters are asked for.
+    pub(super) fn details(&self, image: i64) -> Option<Ranges> {
+        self.details.get(&image).cloned()
     }
 
     /// Whether an instruction is at a place asked for.
@@ -218,6 +225,10 @@ impl File<'_> {
             if let Some(places) = &file.filter.places {
                 let ranges = places.of(&row).into();
                 referred.places.get_or_insert_default().insert(id, ranges);
+            }
+            let details = file.filter.details.as_ref().map(|places| places.of(&row));
+            if let Some(ranges) = details.filter(|ranges| !ranges.is_empty()) {
+                referred.details.insert(id, ranges.into());
             }
             referred.images.insert(id, ReferredRow { row, index: None });
             Ok(())

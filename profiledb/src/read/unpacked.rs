@@ -138,7 +138,7 @@ fn lists(
     parameters: &HashMap<i64, Parameter>,
 ) -> Result<Rows, Bad> {
     // Else it would have to be known whose the lists are.
-    if chunk.narrowed && chunk.of_all_processes {
+    if chunk.narrowed && chunk.of_all_processes && !chunk.may_want_details() {
         let is_left_out = |id: &i64| parameters.get(id).is_some_and(|known| !known.wanted);
         let of = parameters_of(data)?;
         if !of.is_empty() && of.iter().all(is_left_out) {
@@ -152,7 +152,7 @@ fn lists(
             return false;
         }
         let is_wanted = parameters.get(&id).is_none_or(|known| known.wanted);
-        if is_wanted || !chunk.narrowed {
+        if is_wanted || !chunk.narrowed || chunk.wants_details(address) {
             return true;
         }
         if passed_over.last() != Some(&(process, address)) {

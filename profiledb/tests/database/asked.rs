@@ -289,10 +289,30 @@ fn parameters() -> Outcome {
         read.collect::<BTreeSet<u64>>(),
         BTreeSet::from([0x1000, 0x1008, 0x3000])
     );
+    // Of some places all lists are asked for.
+    let mut places = Places::default();
+    places.add(&program(), 0x1010, 0x1011);
+    let detailed = Filter {
+        details: Some(places),
+        ..filter.clone()
+    };
+    let profile = Profile::load(std::slice::from_ref(&path), &detailed)?;
+    let read = profile.hotlists.iter();
+    let read: BTreeSet<(u64, &str)> = read
+        .map(|row| (profile.pcs[row.pc].address, &*row.parameter))
+        .collect();
+    let expected = [
+        (0x1000, "arg0"),
+        (0x1008, "x:arg1"),
+        (0x1010, "x:rax"),
+        (0x3000, "rax"),
+    ];
+    assert_eq!(read, BTreeSet::from(expected));
+    assert_eq!(profile.passed_over[known], [0x2000]);
     // Another process' lists are nowhere.
     let filter = Filter {
         pids: vec![43],
-        ..filter
+        ..detailed
     };
     let none = Profile::load(&[path], &filter)?;
     assert!(none.hotlists.is_empty() && none.passed_over.iter().all(Vec::is_empty));

@@ -1,6 +1,6 @@
 //! The data of a page: answers of reports, call stacks, and listings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -30,6 +30,9 @@ const MOST_LINES: usize = 500;
 /// Values of an argument at most.
 const MOST_VALUES: usize = 12;
 
+/// What is said of a report on the functions that have listings.
+const OF_LISTED: &str = "Of the functions whose instructions are on this page.";
+
 /// Further reports that a page has, as the command line asks for them.
 const REPORTS: [&[&str]; 6] = [
     &["copies"],
@@ -39,6 +42,32 @@ const REPORTS: [&[&str]; 6] = [
     &["top", "--by", "image"],
     &["top", "--by", "process"],
 ];
+
+/// The parameters that the reports of a page are about, as they begin, but for reports on all.
+///
+/// # Errors
+/// If a report is none.
+pub(super) fn parameters() -> Result<Vec<String>, Failure> {
+    let mut parameters = BTreeSet::new();
+    for words in [&["args"][..], &["cg"]].into_iter().chain(REPORTS) {
+        if let Ask::Code(query) = report::of_words(words)?.ask() {
+            let of_report = query.needs().parameters.iter();
+            parameters.extend(of_report.map(|&start| start.to_owned()));
+        }
+    }
+    Ok(parameters.into_iter().collect())
+}
+
+/// Whether a report is about the values of all instructions. On a page it is of the functions that
+/// have listings.
+fn is_of_all_values(words: &[&str]) -> Result<bool, Failure> {
+    let report = report::of_words(words)?;
+    let Ask::Code(query) = report.ask() else {
+        return Ok(false);
+    };
+    let needs = query.needs();
+    Ok(needs.kinds.values && needs.parameters.is_empty())
+}
 
 /// All that a page shows.
 #[derive(Debug, Serialize)]
@@ -114,13 +143,25 @@ impl Data {
         let top = ask(view, &["top"], MOST_FUNCTIONS, Forms::Value)?;
         let functions = functions(top.into_rows(), &mut images);
         let tree = Tree::new(view)?;
-        let code = listings(view, options)?;
+        let hottest = listing::hottest(view);
+        let listed: BTreeSet<FunctionId> = hottest.iter().copied().collect();
+        let code = listings(view, &hottest, options)?;
         let callers = ask(view, &["cg"], MOST_ROWS, Forms::Value)?.into_rows();
         let mut arguments = ask(view, &["args"], MOST_ROWS, Forms::Both)?;
         let mut reports: Vec<Section> = arguments.section.take().into_iter().collect();
         let arguments = arguments.into_rows();
         for words in REPORTS {
-            reports.extend(ask(view, words, MOST_LINES, Forms::Page)?.section);
+            if !is_of_all_values(words)? {
+                reports.extend(ask(view, words, MOST_LINES, Forms::Page)?.section);
+                continue;
+            }
+            let before = view.ask_for(Some(listed.clone()));
+            let section = ask(view, words, MOST_LINES, Forms::Page)?.section;
+            view.ask_for(before);
+            reports.extend(section.map(|mut section| {
+                section.notes.push(OF_LISTED.to_owned());
+                section
+            }));
         }
         let status = ask(view, &["status"], MOST_LINES, Forms::Both)?;
         reports.extend(status.section);
@@ -175,11 +216,14 @@ fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<Func
 }
 
 /// The instructions of the hottest functions.
-fn listings(view: &mut View<'_>, options: &Options) -> Result<FirstRows<Code>, Failure> {
-    let hottest: Vec<FunctionId> = listing::hottest(view);
+fn listings(
+    view: &mut View<'_>,
+    hottest: &[FunctionId],
+    options: &Options,
+) -> Result<FirstRows<Code>, Failure> {
     let before = view.ask_for(Some(hottest.iter().copied().collect()));
     view.look_at(&[]);
-    let rows = code::listings(view, &hottest, options.room(), !options.no_source);
+    let rows = code::listings(view, hottest, options.room(), !options.no_source);
     view.ask_for(before);
     let rows = rows?;
     let more = hottest.len().saturating_sub(rows.len());
