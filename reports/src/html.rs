@@ -154,8 +154,10 @@ fn page(
     common: &Common,
     read: &Read,
 ) -> Result<(), Failure> {
-    let data = data::Data::new(view, options, common, read)?;
-    let page = skeleton::page(&serde_json::to_string(&data)?);
+    // A page is large: the data go when they are text.
+    let data = serde_json::to_string(&data::Data::new(view, options, common, read)?)?;
+    let page = skeleton::page(&data);
+    drop(data);
     match options.is_for_stdout() {
         true => Ok(stdout::write(page.as_bytes())?),
         false => output::write(&options.output, page.as_bytes()),

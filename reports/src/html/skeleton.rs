@@ -4,6 +4,8 @@ use sha2::{Digest as _, Sha256};
 
 /// The page with marks where the rest goes.
 const PAGE: &str = include_str!("page.html");
+/// The mark of the data.
+const DATA: &str = "@DATA@";
 /// What the page looks like.
 const STYLE: &str = include_str!("style.css");
 /// The script in its parts, in order.
@@ -31,16 +33,18 @@ pub(super) fn page(data: &str) -> String {
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len());
     let mut rest = PAGE;
     // Each mark once, in the order of the page: what is put in is not looked at again.
-    let data = as_text_of_script(data);
     for (mark, text) in [
         ("@POLICY@", policy.as_str()),
         ("@STYLE@", STYLE),
-        ("@DATA@", &data),
+        (DATA, data),
         ("@SCRIPT@", &script),
     ] {
         if let Some((before, behind)) = rest.split_once(mark) {
             page.push_str(before);
-            page.push_str(text);
+            match mark {
+                DATA => push_as_text_of_script(&mut page, text),
+                _ => page.push_str(text),
+            }
             rest = behind;
         }
     }
@@ -48,11 +52,10 @@ pub(super) fn page(data: &str) -> String {
     page
 }
 
-/// JSON as it may stand in an element of a page: nothing in it ends the element or begins a
+/// Adds JSON as it may stand in an element of a page: nothing in it ends the element or begins a
 /// comment, and no old reader takes it for the end of a line. These characters stand in strings
 /// alone.
-fn as_text_of_script(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
+fn push_as_text_of_script(out: &mut String, json: &str) {
     for character in json.chars() {
         match character {
             '<' => out.push_str("\\u003c"),
@@ -67,7 +70,6 @@ fn as_text_of_script(json: &str) -> String {
             _ => out.push(character),
         }
     }
-    out
 }
 
 /// Base 64 with padding, as policies have digests.
