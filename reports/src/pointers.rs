@@ -153,7 +153,8 @@ impl Pointers {
             let of_image = || Rc::new(Data::of(symbols, image));
             Rc::clone(data.entry(image).or_insert_with(of_image))
         };
-        match data.at(address).or_else(|| symbols.name_at(image, address)) {
+        let name = data.at(symbols, address);
+        match name.or_else(|| symbols.name_at(image, address)) {
             Some(name) => format!("{}:{name}", symbols.short_name(image)),
             None => symbols.plain(image, address),
         }

@@ -329,7 +329,7 @@ fn variable(view: &View<'_>, image: usize, known: KnownPlace) -> Option<String> 
     let is_load = !matches!(known, KnownPlace::Read(..)) && one.is_ip_rel_memory_operand();
     of_register.or_else(|| {
         let address = is_load.then(|| one.ip_rel_memory_address())?;
-        let name = Data::of(&view.symbols, image).at(address)?;
+        let name = Data::of(&view.symbols, image).at(&view.symbols, address)?;
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         name.chars().all(is_word).then_some(name)
     })

@@ -267,7 +267,7 @@ fn named(view: &View<'_>, pc: usize) -> Option<String> {
         .filter(Instruction::is_ip_rel_memory_operand)?;
     let image = view.profile.pcs.get(pc)?.image;
     let address = instruction.ip_rel_memory_address();
-    let name = Data::of(&view.symbols, image).at(address);
+    let name = Data::of(&view.symbols, image).at(&view.symbols, address);
     let name = name.unwrap_or_else(|| format!("0x{address:x}"));
     Some(format!("{}:{name}", view.symbols.short_name(image)))
 }

@@ -1,67 +1,149 @@
 //! Names of an image's data, as its symbol tables have them.
 
-use std::collections::BTreeMap;
-
-use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolIndex, SymbolKind};
 
 use super::Symbols;
 use crate::elf::{Elf, demangle};
 use crate::guard::fenced;
 
-/// The data of an image by their addresses: the end of each, and its name.
-#[derive(Debug, Default)]
-pub(crate) struct Data(BTreeMap<u64, (u64, String)>);
+/// The data of an image in the order of their addresses. Their names stay in the files: an image
+/// may have some hundred thousand, of which few are asked for.
+#[derive(Debug)]
+pub(crate) struct Data {
+    image: usize,
+    symbols: Vec<DataSymbol>,
+}
+
+/// Where the name of some data is.
+#[derive(Debug, Clone, Copy)]
+struct DataSymbol {
+    start: u64,
+    /// The first address behind it.
+    end: u64,
+    place: NamePlace,
+}
+
+/// A symbol of an image's own file or of its debug file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NamePlace {
+    in_debug_file: bool,
+    is_dynamic: bool,
+    index: SymbolIndex,
+}
 
 impl Data {
     /// What the image's own file and its debug file name.
     pub(crate) fn of(symbols: &Symbols<'_>, image: usize) -> Data {
-        let mut data = Data::default();
+        let mut all = Vec::new();
         if symbols.has_names() {
-            for file in symbols.debug(image).into_iter().chain(symbols.elf(image)) {
-                // What cannot be parsed names nothing.
-                data.0.extend(fenced(|| named(file)).unwrap_or_default());
+            for in_debug_file in [true, false] {
+                if let Some(file) = file(symbols, image, in_debug_file) {
+                    // What cannot be parsed names nothing.
+                    let found = fenced(|| data_of(file, in_debug_file));
+                    all.extend(found.unwrap_or_default());
+                }
             }
         }
-        data
+        Data::sorted(image, all)
     }
 
-    /// The name at an address, with how far it is into what is named.
-    pub(crate) fn at(&self, address: u64) -> Option<String> {
-        let (start, (end, name)) = self.0.range(..=address).next_back()?;
-        match address - start {
-            _ if address >= *end => None,
-            0 => Some(name.clone()),
-            offset => Some(format!("{name}+0x{offset:x}")),
-        }
+    /// Of several with one address the last counts.
+    fn sorted(image: usize, mut symbols: Vec<DataSymbol>) -> Data {
+        symbols.reverse();
+        symbols.sort_by_key(|symbol| symbol.start);
+        symbols.dedup_by_key(|symbol| symbol.start);
+        Data { image, symbols }
+    }
+
+    /// The name at an address, with how far it is into what is named. `symbols` are those that this
+    /// was made of.
+    pub(crate) fn at(&self, symbols: &Symbols<'_>, address: u64) -> Option<String> {
+        let (found, offset) = self.find(address)?;
+        let file = file(symbols, self.image, found.in_debug_file)?;
+        let name = fenced(|| name(file, found)).flatten()?;
+        Some(match offset {
+            0 => name,
+            offset => format!("{name}+0x{offset:x}"),
+        })
+    }
+
+    /// Where the name of an address is, and how far it is into what is named.
+    fn find(&self, address: u64) -> Option<(NamePlace, u64)> {
+        let symbols = &self.symbols;
+        let behind = symbols.partition_point(|symbol| symbol.start <= address);
+        let found = symbols.get(behind.checked_sub(1)?)?;
+        (address < found.end).then(|| (found.place, address - found.start))
     }
 }
 
-fn named(file: &Elf) -> BTreeMap<u64, (u64, String)> {
-    let Some(parsed) = file.binary().parsed() else {
-        return BTreeMap::new();
-    };
-    let symbols = parsed.dynamic_symbols().chain(parsed.symbols());
-    let mut data = BTreeMap::new();
-    for symbol in symbols.filter(|symbol| symbol.kind() == SymbolKind::Data) {
-        let end = symbol.address().checked_add(symbol.size());
-        if let Some((end, name)) = end.zip(symbol.name().ok()) {
-            data.insert(symbol.address(), (end, demangle(name)));
-        }
+fn file<'s>(symbols: &'s Symbols<'_>, image: usize, in_debug_file: bool) -> Option<&'s Elf> {
+    match in_debug_file {
+        true => symbols.debug(image),
+        false => symbols.elf(image),
     }
-    data
+}
+
+fn data_of(file: &Elf, in_debug_file: bool) -> Vec<DataSymbol> {
+    let Some(parsed) = file.binary().parsed() else {
+        return Vec::new();
+    };
+    let dynamic = parsed.dynamic_symbols().map(|symbol| (symbol, true));
+    let all = dynamic.chain(parsed.symbols().map(|symbol| (symbol, false)));
+    let data = all.filter(|(symbol, _)| symbol.kind() == SymbolKind::Data);
+    data.filter_map(|(symbol, is_dynamic)| {
+        Some(DataSymbol {
+            start: symbol.address(),
+            end: symbol.address().checked_add(symbol.size())?,
+            place: NamePlace {
+                in_debug_file,
+                is_dynamic,
+                index: symbol.index(),
+            },
+        })
+    })
+    .collect()
+}
+
+fn name(file: &Elf, place: NamePlace) -> Option<String> {
+    let parsed = file.binary().parsed()?;
+    let table = match place.is_dynamic {
+        true => parsed.dynamic_symbol_table(),
+        false => parsed.symbol_table(),
+    };
+    let symbol = table?.symbol_by_index(place.index).ok()?;
+    symbol.name().ok().map(demangle)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An address within data goes by its name; one behind it by none.
+    /// An address within data goes by its name, of two names by the last; one behind it by none.
     #[test]
     fn names() {
-        let data = Data(BTreeMap::from([(0x10, (0x20, "table".to_owned()))]));
-        assert_eq!(data.at(0x10).as_deref(), Some("table"));
-        assert_eq!(data.at(0x18).as_deref(), Some("table+0x8"));
-        assert_eq!(data.at(0x20), None);
-        assert_eq!(data.at(0xf), None);
+        let symbol = |start, end, index| DataSymbol {
+            start,
+            end,
+            place: NamePlace {
+                in_debug_file: false,
+                is_dynamic: false,
+                index: SymbolIndex(index),
+            },
+        };
+        let symbols = [
+            symbol(0x30, 0x38, 1),
+            symbol(0x10, 0x18, 2),
+            symbol(0x10, 0x20, 3),
+        ];
+        let data = Data::sorted(0, symbols.to_vec());
+        let found = |address| {
+            let found = data.find(address);
+            found.map(|(place, offset)| (place.index.0, offset))
+        };
+        assert_eq!(found(0x10), Some((3, 0)));
+        assert_eq!(found(0x18), Some((3, 8)));
+        assert_eq!(found(0x20), None);
+        assert_eq!(found(0xf), None);
+        assert_eq!(found(0x37), Some((1, 7)));
     }
 }
