@@ -381,6 +381,8 @@ mod tests {
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
+    // It looks for its own symbol.
+    #[inline(never)]
     fn foreign_convention_is_not_believed() {
         let elf = own();
         let (address, _) = *symbols_of(&elf, "foreign_conv").first().expect("self");

@@ -211,11 +211,9 @@ fn defined(root: &str) -> BTreeSet<String> {
     let lines = code.lines().filter(|line| !line.starts_with(' '));
     let names = lines.filter_map(|line| {
         let mut words = line.split([' ', '!']).filter(|word| !word.is_empty());
-        let kind = words.find(|word| KINDS.contains(word) || *word == "macro_rules")?;
+        words.find(|word| KINDS.contains(word) || *word == "macro_rules")?;
         // `const fn name`, `static mut NAME`.
-        let is_more = |word: &&str| *word == "mut" || KINDS.contains(word);
-        let name = words.find(|word| !(is_more(word) && kind != *word))?;
-        first_word(name)
+        first_word(words.find(|word| *word != "mut" && !KINDS.contains(word))?)
     });
     names.collect()
 }
@@ -225,9 +223,9 @@ fn defined(root: &str) -> BTreeSet<String> {
 fn walked(root: &str) -> BTreeSet<String> {
     let code = without_comments(root);
     let own = code.split(';').filter(|item| {
-        let line = item.trim_start().lines();
-        let line = line.clone().find(|line| !line.starts_with("#["));
-        let mut words = line.unwrap_or_default().split(' ');
+        let first = item.trim_start().lines();
+        let first = first.skip_while(|line| line.starts_with("#[")).take(1);
+        let mut words = first.flat_map(|line| line.split(' '));
         let is_public = words.next().is_some_and(|word| word.starts_with("pub"));
         !is_public || words.next() != Some("use")
     });

@@ -60,6 +60,8 @@ pub(crate) fn symbols_of(elf: &Elf, part: &str) -> Vec<(u64, u64)> {
 
 /// The test's own image gives code bytes, unwind ranges and a build of its symbols.
 #[test]
+// It looks for its own symbol.
+#[inline(never)]
 fn own_image_is_readable() {
     let elf = own();
     let (address, size) = *symbols_of(&elf, "own_image").first().expect("self");

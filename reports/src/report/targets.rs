@@ -283,10 +283,9 @@ const ABOUT: &str = "Indirect calls and jumps that windows came by, and where th
 
 /// What else there is to know of it.
 const MORE: &str = "\
-    Percent is of the\n\
-    known targets, with a 95 % interval: by executions where windows come back to the site.\n\
-    Elsewhere it is of windows. These begin where time is spent; they count by their intervals,\n\
-    and those behind stalls in part.";
+    Percent is of the known targets, with a 95 % interval: by executions where windows come\n\
+    back to the site. Elsewhere it is of windows. These begin where time is spent; they count\n\
+    by their intervals, and those behind stalls in part.";
 
 impl Model for Transfers {
     fn page(&self, names: Names) -> Page {
