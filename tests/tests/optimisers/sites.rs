@@ -82,7 +82,7 @@ fn range_of(size: u64) -> u64 {
 
 /// The sites of a report by function and address, with what was seen there and how many calls.
 fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>> {
-    let mut sites = BTreeMap::new();
+    let mut sites: BTreeMap<(String, u64), Seen> = BTreeMap::new();
     for row in rows.as_array().context("no rows")? {
         let (function, address) = match kind {
             Kind::Targets => (&row["function"], &row["address"]),
@@ -107,9 +107,18 @@ fn seen(rows: &Value, kind: Kind) -> Result<BTreeMap<(String, u64), Seen>> {
             Kind::Targets => targets(row)?,
             Kind::Sizes => (sizes(row)?, row["calls"].as_u64().context("no calls")?),
         };
-        sites.insert((function.to_owned(), address), (counts, calls));
+        // The first call of a function that is bound late goes to the linker: a row of its own.
+        let of_site = sites.entry((function.to_owned(), address)).or_default();
+        add(of_site, counts, calls);
     }
     Ok(sites)
+}
+
+fn add((sum, all): &mut Seen, counts: Counts, calls: u64) {
+    *all += calls;
+    for (value, count) in counts {
+        *sum.entry(value).or_default() += count;
+    }
 }
 
 fn targets(row: &Value) -> Result<(Counts, u64)> {
@@ -244,11 +253,7 @@ fn beside_counts(source: &str, rounds: &str, least: f64, least_sites: usize) -> 
         let mut by_place: BTreeMap<String, BTreeMap<(u32, u32), Seen>> = BTreeMap::new();
         for (((function, _), (counts, calls)), place) in seen.into_iter().zip(places) {
             let of_place = by_place.entry(function).or_default().entry(place);
-            let (sum, all) = of_place.or_default();
-            *all += calls;
-            for (value, count) in counts {
-                *sum.entry(value).or_default() += count;
-            }
+            add(of_place.or_default(), counts, calls);
         }
         for (function, sites) in by_place {
             let counted = exact.keys().filter(|of| of.0 == kind && of.1 == function);
