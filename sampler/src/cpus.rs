@@ -44,27 +44,38 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// How often the threads of a process are listed at most, until two lists are the same.
+/// How often the threads of a process are listed at most, until a list is whole.
 const LISTINGS: usize = 64;
 
 /// The threads that a process has now, in ascending order; empty if it has gone.
 ///
 /// Those that ended meanwhile may be among them. A thread that ends while the kernel lists the
 /// threads makes it leave out others that live: it goes on behind the thread that it named last,
-/// and if that one has gone, it counts from the first again. So the list is taken until it is
-/// the same twice in a row, and a thread that any of the lists names counts.
+/// and if that one has gone, it ends, or counts from the first again. So the list is taken until
+/// it is the same twice in a row and as long as the kernel says, and a thread that any of the
+/// lists names counts.
 pub(crate) fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
     let mut all = BTreeSet::new();
     let mut before = Vec::new();
     for _ in 0..LISTINGS {
         let listed = list_once(pid)?;
         all.extend(listed.iter().copied());
-        if listed == before {
+        let is_whole = count(pid).is_none_or(|count| listed.len() >= count);
+        if is_whole && listed == before {
             break;
         }
         before = listed;
     }
     Ok(all.into_iter().collect())
+}
+
+/// How many threads a process has now.
+fn count(pid: Pid) -> Option<usize> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Threads:"))?;
+    line.trim().parse().ok()
 }
 
 /// The threads of a process as the kernel lists them once, in the order of their start.
