@@ -4,7 +4,6 @@
 mod results;
 pub(crate) mod select;
 mod sums;
-mod transfers;
 mod values;
 
 use std::cell::{Cell, OnceCell};
@@ -22,7 +21,6 @@ use crate::pointers::Pointers;
 use crate::symbols::{FunctionId, Offers, Symbols};
 
 pub(crate) use results::Results;
-pub(crate) use transfers::{ExecutedTargets, TargetShare};
 pub(crate) use values::{Base, Share, Trend, Values};
 
 /// The most values of a profile in JSON. What comes after them is told by its number alone.

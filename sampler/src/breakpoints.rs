@@ -32,6 +32,7 @@ use self::hit::Hit;
 pub(crate) use self::turning::with_turning;
 use self::watch::Watch;
 use crate::bpf::{MOST_OPERANDS, MemoryOperand, Trapped};
+use crate::cpus::field;
 use crate::decode::{self, REGISTERS};
 use crate::packed::BREAKPOINT_PERIOD;
 use crate::reasons::reasons;
@@ -259,12 +260,6 @@ pub(crate) fn untraced(pid: Pid, tid: Tid) -> Result<String, Miss> {
         Some("0") => Ok(status),
         _ => Err(Miss::Traced),
     }
-}
-
-/// The rest of the line that begins so.
-pub(crate) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.map(str::trim)
 }
 
 /// Whether the process has this code there.

@@ -69,13 +69,16 @@ pub(crate) fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
     Ok(all.into_iter().collect())
 }
 
+/// The rest of the line of `/proc/PID/status` that begins so.
+pub(crate) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.map(str::trim)
+}
+
 /// How many threads a process has now.
 fn count(pid: Pid) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Threads:"))?;
-    line.trim().parse().ok()
+    field(&status, "Threads:")?.parse().ok()
 }
 
 /// The threads of a process as the kernel lists them once, in the order of their start.

@@ -144,7 +144,6 @@ impl Data {
         let functions = functions(top.into_rows(), &mut images);
         let tree = Tree::new(view)?;
         let hottest = listing::hottest(view);
-        let listed: BTreeSet<FunctionId> = hottest.iter().copied().collect();
         let code = listings(view, &hottest, options)?;
         let callers = ask(view, &["cg"], MOST_ROWS, Forms::Value)?.into_rows();
         let mut arguments = ask(view, &["args"], MOST_ROWS, Forms::Both)?;
@@ -155,9 +154,8 @@ impl Data {
                 reports.extend(ask(view, words, MOST_LINES, Forms::Page)?.section);
                 continue;
             }
-            let before = view.ask_for(Some(listed.clone()));
-            let section = ask(view, words, MOST_LINES, Forms::Page)?.section;
-            view.ask_for(before);
+            let of_listed = |view: &mut View<'_>| ask(view, words, MOST_LINES, Forms::Page);
+            let section = among(view, &hottest, of_listed)?.section;
             reports.extend(section.map(|mut section| {
                 section.notes.push(OF_LISTED.to_owned());
                 section
@@ -215,17 +213,28 @@ fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<Func
     }
 }
 
+/// What `take` makes of a view that asks for some functions alone.
+fn among<T>(
+    view: &mut View<'_>,
+    functions: &[FunctionId],
+    take: impl FnOnce(&mut View<'_>) -> T,
+) -> T {
+    let before = view.ask_for(Some(functions.iter().copied().collect()));
+    let taken = take(view);
+    view.ask_for(before);
+    taken
+}
+
 /// The instructions of the hottest functions.
 fn listings(
     view: &mut View<'_>,
     hottest: &[FunctionId],
     options: &Options,
 ) -> Result<FirstRows<Code>, Failure> {
-    let before = view.ask_for(Some(hottest.iter().copied().collect()));
-    view.look_at(&[]);
-    let rows = code::listings(view, hottest, options.room(), !options.no_source);
-    view.ask_for(before);
-    let rows = rows?;
+    let rows = among(view, hottest, |view| {
+        view.look_at(&[]);
+        code::listings(view, hottest, options.room(), !options.no_source)
+    })?;
     let more = hottest.len().saturating_sub(rows.len());
     Ok(FirstRows { rows, more })
 }

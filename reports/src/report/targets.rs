@@ -21,7 +21,7 @@ use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::{Base, ExecutedTargets, JSON_VALUES, TargetShare, View};
+use crate::view::{Base, JSON_VALUES, Share, Values, View};
 
 /// A worked example, for the help and the manual page.
 const EXAMPLE: &str = "\
@@ -82,6 +82,84 @@ struct TransferTarget {
     /// A 95 % interval of the percentage; `null` where it is not told.
     low: Option<f64>,
     high: Option<f64>,
+}
+
+impl TransferTarget {
+    /// With counts that are whole, and a share that has an interval.
+    fn new(target: Option<String>, address: u64, share: &TargetShare) -> TransferTarget {
+        TransferTarget {
+            target,
+            address: format!("0x{address:x}"),
+            count: whole(share.estimate),
+            percent: rounded(share.percent, 1),
+            low: Some(rounded(share.low, 1)),
+            high: Some(rounded(share.high, 1)),
+        }
+    }
+}
+
+/// The share of a target, or of its addresses in several processes.
+#[derive(Debug, Clone, Copy, Default)]
+struct TargetShare {
+    estimate: f64,
+    percent: f64,
+    low: f64,
+    high: f64,
+}
+
+impl TargetShare {
+    /// Bounds of a sum are no further apart than those of its parts together.
+    fn add(&mut self, share: &Share) {
+        self.estimate += share.estimate;
+        self.percent += share.percent;
+        self.low += share.low;
+        self.high = (self.high + share.high).min(100.0);
+    }
+}
+
+impl From<&Share> for TargetShare {
+    fn from(share: &Share) -> TargetShare {
+        let mut sum = TargetShare::default();
+        sum.add(share);
+        sum
+    }
+}
+
+/// Windows that came back to a site, for its executions to be told: chance moves shares by up to
+/// ten points in a hundred. What windows meet is off by as much behind stalls.
+const ENOUGH: u64 = 100;
+
+/// Where one site leads, by executions.
+///
+/// Calls are counted in all windows, and windows begin where time goes: what stands behind a stall
+/// is met too often (`docs/decisions/059-which-windows-count.md`). Values behind the first of their
+/// window have forgotten that.
+struct ExecutedTargets {
+    /// Executions whose target is known.
+    known: u64,
+    /// Executions whose target is not.
+    unknown: u64,
+    /// The targets by image and address.
+    targets: BTreeMap<(usize, u64), TargetShare>,
+}
+
+impl ExecutedTargets {
+    /// Those that enough windows came back to, and all of which are places of images.
+    fn new(view: &View<'_>, values: &Values) -> Option<ExecutedTargets> {
+        if values.windows < ENOUGH {
+            return None;
+        }
+        let mut targets: BTreeMap<(usize, u64), TargetShare> = BTreeMap::new();
+        for share in &values.shares {
+            let place = view.pointers.image_at(share.value)?;
+            targets.entry(place).or_default().add(share);
+        }
+        Some(ExecutedTargets {
+            known: values.samples(),
+            unknown: values.unknown,
+            targets,
+        })
+    }
 }
 
 /// What rows of one site and callee say together.
@@ -147,32 +225,29 @@ fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
                 .add(row);
         }
     }
+    let values = view.values(false).into_iter();
+    let values = values.filter(|values| values.parameter == "target");
+    let (of_executions, of_windows): (Vec<Values>, Vec<Values>) =
+        values.partition(|values| values.base.is_of_executions());
+    let executed: BTreeMap<usize, ExecutedTargets> = of_executions
+        .iter()
+        .filter_map(|values| Some((values.pc, ExecutedTargets::new(view, values)?)))
+        .collect();
     let mut rows = Vec::new();
-    let executed = view.executed_targets();
     for (site, callees) in &calls {
         rows.extend(match executed.get(site) {
             Some(executed) => from_executions(view, *site, callees, executed),
             None => from_calls(view, *site, callees),
         });
     }
-    for values in view.values(false) {
-        let told = calls.contains_key(&values.pc);
-        if values.parameter != "target" || values.base.is_of_executions() || told {
+    for values in of_windows {
+        if calls.contains_key(&values.pc) {
             continue;
         }
         let kind = kind(view, values.pc).unwrap_or("unknown");
-        let targets: Vec<TransferTarget> = values
-            .shares
-            .iter()
-            .take(JSON_VALUES)
-            .map(|share| TransferTarget {
-                target: None,
-                address: format!("0x{:x}", share.value),
-                count: whole(share.estimate),
-                percent: rounded(share.percent, 1),
-                low: Some(rounded(share.low, 1)),
-                high: Some(rounded(share.high, 1)),
-            })
+        let shares = values.shares.iter().take(JSON_VALUES);
+        let targets = shares
+            .map(|share| TransferTarget::new(None, share.value, &share.into()))
             .collect();
         rows.extend(row(
             view,
@@ -196,13 +271,9 @@ fn from_executions(
 ) -> Option<IndirectTransfer> {
     let mut heaviest: Vec<_> = executed.targets.iter().collect();
     heaviest.sort_by(|(_, a), (_, b)| b.estimate.total_cmp(&a.estimate));
-    let target = |(&(image, address), share): (&(usize, u64), &TargetShare)| TransferTarget {
-        target: Some(view.symbols.describe(image, address)),
-        address: format!("0x{address:x}"),
-        count: whole(share.estimate),
-        percent: rounded(share.percent, 1),
-        low: Some(rounded(share.low, 1)),
-        high: Some(rounded(share.high, 1)),
+    let target = |(&(image, address), share): (&(usize, u64), &TargetShare)| {
+        let name = view.symbols.describe(image, address);
+        TransferTarget::new(Some(name), address, share)
     };
     let targets = heaviest.into_iter().map(target).collect();
     let kind = kind(view, site)?;

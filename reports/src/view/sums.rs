@@ -68,13 +68,6 @@ impl View<'_> {
         self.each_value_told(Callers::Together, place, test, take);
     }
 
-    /// As [`View::values`], of one parameter and of executions, one by one.
-    pub(crate) fn each_executed(&self, parameter: &str, take: &mut dyn FnMut(Values)) {
-        let test = |name: &str| name.strip_prefix(profiledb::OF_EXECUTIONS) == Some(parameter);
-        let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
-        self.each_value_told(Callers::Together, place, test, take);
-    }
-
     /// Gives `take` the values of the parameters that pass a test, at the PCs that have a place.
     fn each_value_told(
         &self,
