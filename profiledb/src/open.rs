@@ -5,12 +5,14 @@
 //! directly: closing a file drops every lock that the process holds on it, those of
 //! a writer in another thread included.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -394,13 +396,12 @@ pub(crate) fn versions() -> std::ops::RangeInclusive<i64> {
 fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
     let failed = |e| Error::sqlite(path, e);
     let version = number(conn, "user_version").map_err(failed)?;
-    let reference = of_version(version).map_err(failed)?;
-    let expected = tables(&reference).map_err(failed)?;
+    let expected = expected_tables(version).map_err(failed)?;
     let found = tables(conn).map_err(failed)?;
-    for (name, declaration) in expected {
-        match found.iter().find(|(found_name, _)| *found_name == name) {
+    for (name, declaration) in expected.iter() {
+        match found.iter().find(|(found_name, _)| found_name == name) {
             None => return Err(Error::corrupt(path, format!("table {name} is missing"))),
-            Some((_, found)) if *found != declaration => {
+            Some((_, found)) if found != declaration => {
                 return Err(Error::corrupt(
                     path,
                     format!("table {name} is declared differently"),
@@ -412,8 +413,23 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Name and declaration of every table, without comments.
-fn tables(conn: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+/// The tables of a version of the schema. They are made once: a database of every file took longer
+/// to make than a report takes to read some.
+fn expected_tables(version: i64) -> rusqlite::Result<Arc<Tables>> {
+    static KNOWN: Mutex<BTreeMap<i64, Arc<Tables>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(tables) = known.get(&version) {
+        return Ok(Arc::clone(tables));
+    }
+    let made = Arc::new(tables(&of_version(version)?)?);
+    known.insert(version, Arc::clone(&made));
+    Ok(made)
+}
+
+/// Names and declarations of tables, without comments.
+type Tables = Vec<(String, String)>;
+
+fn tables(conn: &Connection) -> rusqlite::Result<Tables> {
     let mut statement = conn
         .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL")?;
     let rows = statement.query_map([], |row| {
