@@ -13,6 +13,7 @@ mod chunks;
 mod file;
 mod lists;
 mod order;
+mod pcs;
 mod referred;
 mod regions;
 mod rows;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 
 use super::order;
+use super::pcs::Pcs;
 use super::stacks;
 use super::sums::Sums;
 use crate::filter::{Apart, Filter};
@@ -18,7 +19,7 @@ pub(crate) struct Builder {
     pub(crate) profile: Profile,
     images: HashMap<(ImageKind, String, String), usize>,
     subjects: HashMap<Subject, usize>,
-    pcs: HashMap<(usize, u64), usize>,
+    pcs: Pcs,
     nodes: HashMap<StackNode, usize>,
     parameters: HashSet<Arc<str>>,
     pub(super) symbols: BTreeMap<(usize, u64), (u64, String)>,
@@ -231,7 +232,7 @@ impl Builder {
 
     fn unnoted(&mut self, image: usize, address: u64, bytes: Option<&[u8]>) -> usize {
         let pcs = &mut self.profile.pcs;
-        let index = *self.pcs.entry((image, address)).or_insert_with(|| {
+        let index = self.pcs.get_or_add(image, address, || {
             push(
                 pcs,
                 Pc {
@@ -254,7 +255,7 @@ impl Builder {
 
     /// Notes the encoding of an instruction, if that is in the profile.
     pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: Vec<u8>) {
-        if let Some(&index) = self.pcs.get(&(image, address))
+        if let Some(index) = self.pcs.get(image, address)
             && let Some(known) = self.profile.pcs.get_mut(index)
         {
             known.bytes.get_or_insert(bytes);
@@ -406,7 +407,7 @@ impl Builder {
         for (image, mut addresses) in self.passed_over {
             addresses.settle();
             let mut addresses = addresses.all;
-            addresses.retain(|address| !self.pcs.contains_key(&(image, *address)));
+            addresses.retain(|address| self.pcs.get(image, *address).is_none());
             if let Some(of_image) = profile.passed_over.get_mut(image) {
                 *of_image = addresses;
             }
