@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use symbols::{Binary, Error, Pieces, Room};
+use object::SymbolIndex;
+use object::read::elf::{FileHeader, Rel as _, Rela as _, SectionHeader as _, Sym as _};
+use symbols::{AnyHeaders, Binary, Error, Headers, Room};
 
 use crate::guard::fenced;
 
@@ -107,23 +107,13 @@ impl Elf {
 
     /// Whether there is a section of that name.
     pub(crate) fn has_section(&self, name: &str) -> bool {
-        self.parsed(|file| file.section_by_name(name).is_some())
+        fenced(|| self.binary.has_section(name)).unwrap_or(false)
     }
 
     /// The addresses of all PLT stubs, and maybe more.
     pub(crate) fn stub_sections(&self) -> Vec<(u64, u64)> {
-        self.parsed(|file| {
-            let named = |section: &object::Section<'_, '_, _>| {
-                let name = section.name().unwrap_or_default();
-                name.contains("plt")
-            };
-            let stubs = file.sections().filter(named);
-            let range = |section: object::Section<'_, '_, _>| {
-                let start = section.address();
-                (start, start.saturating_add(section.size()))
-            };
-            stubs.map(range).collect()
-        })
+        let ranges = || self.binary.ranges(|name, _| name.contains("plt"));
+        fenced(ranges).unwrap_or_default()
     }
 
     /// The function range around an address by the unwind table.
@@ -134,10 +124,9 @@ impl Elf {
     /// The name by which other images ask for this one (`DT_SONAME`), if it is one that a report
     /// can show: short, of one word and without a folder.
     pub(crate) fn soname(&self) -> Option<String> {
-        let name = self.parsed(|file| match file {
-            object::File::Elf32(file) => soname(file),
-            object::File::Elf64(file) => soname(file),
-            _ => None,
+        let name = self.asked(|headers| match headers {
+            AnyHeaders::Elf32(file) => soname(file),
+            AnyHeaders::Elf64(file) => soname(file),
         })?;
         let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b'!';
         let fits = (1..=MAX_SONAME).contains(&name.len()) && name.bytes().all(is_plain);
@@ -145,13 +134,17 @@ impl Elf {
     }
 
     fn slots(&self) -> &BTreeMap<u64, String> {
-        self.slots.get_or_init(|| self.parsed(slots))
+        let read = |headers: &AnyHeaders<'_>| match headers {
+            AnyHeaders::Elf32(file) => slots(file),
+            AnyHeaders::Elf64(file) => slots(file),
+        };
+        self.slots
+            .get_or_init(|| self.asked(read).unwrap_or_default())
     }
 
-    /// What `read` finds in the file, nothing if it fails at it.
-    fn parsed<'a, T: Default>(&'a self, read: impl Fn(&object::File<'a, Pieces<'a>>) -> T) -> T {
-        let parse = || Some(read(&self.binary.parsed()?));
-        fenced(parse).flatten().unwrap_or_default()
+    /// What `ask` finds by the file's headers, nothing if it fails at it.
+    fn asked<T>(&self, ask: impl Fn(&AnyHeaders<'_>) -> Option<T>) -> Option<T> {
+        fenced(|| ask(&self.binary.headers()?)).flatten()
     }
 
     /// The PLT stub around an address: its start, end, and the symbol it leads to, mangled.
@@ -186,18 +179,6 @@ impl Elf {
         let bytes = bytes.get(..bytes.len().min(usize::try_from(size).ok()?))?;
         instructions::slot_of_stub(bytes, start)
     }
-
-    /// The functions that the image offers to others under their mangled names, with their
-    /// addresses. An indirect one, whose implementation is chosen when it is
-    /// bound, has none.
-    pub(crate) fn exported(&self) -> Vec<(String, Option<u64>)> {
-        self.parsed(|file| match file {
-            object::File::Elf32(file) => exported(file),
-            object::File::Elf64(file) => exported(file),
-            _ => None,
-        })
-        .unwrap_or_default()
-    }
 }
 
 /// Whether no stub can be within 16 bytes from here on: no jump through a word is. Most code is
@@ -209,40 +190,12 @@ fn has_no_jump(bytes: &[u8]) -> bool {
     !bytes.windows(2).any(is_jump)
 }
 
-fn soname<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Option<String> {
-    let table = file.elf_dynamic_table().ok()?;
+fn soname<Header: FileHeader>(file: &Headers<'_, Header>) -> Option<String> {
+    let table = file.sections.dynamic_table(file.endian, file.data).ok()?;
     let entry = table
         .iter()
         .find(|entry| entry.tag == object::elf::DT_SONAME)?;
     String::from_utf8(table.string(entry).ok()?.to_vec()).ok()
-}
-
-/// See [`Elf::exported`]. Names are cut out of their section, which is read once.
-fn exported<'a, Header: FileHeader>(
-    file: &ElfFile<'a, Header, Pieces<'a>>,
-) -> Option<Vec<(String, Option<u64>)>> {
-    let endian = file.endian();
-    let table = file.elf_dynamic_symbol_table();
-    let strings = file
-        .elf_section_table()
-        .section(table.string_section())
-        .ok()?;
-    let strings = strings.data(endian, file.data()).ok()?;
-    let name = |symbol: &Header::Sym| {
-        let from = usize::try_from(symbol.st_name(endian)).ok()?;
-        let bytes = strings.get(from..)?.split(|byte| *byte == 0).next()?;
-        String::from_utf8(bytes.to_vec()).ok()
-    };
-    let offered = |symbol: &Header::Sym| {
-        let address = match symbol.st_type() {
-            object::elf::STT_FUNC => Some(symbol.st_value(endian).into()),
-            object::elf::STT_GNU_IFUNC => None,
-            _ => return None,
-        };
-        let is_offered = !symbol.is_local() && symbol.is_definition(endian, table.strings());
-        is_offered.then(|| Some((name(symbol)?, address)))?
-    };
-    Some(table.symbols().iter().filter_map(offered).collect())
 }
 
 /// The running kernel's vdso.
@@ -266,27 +219,36 @@ fn vdso_bytes() -> Option<Vec<u8>> {
     Some(data)
 }
 
-fn slots<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, String> {
-    let mut slots = BTreeMap::new();
-    let (Some(relocations), Some(table)) =
-        (file.dynamic_relocations(), file.dynamic_symbol_table())
-    else {
-        return slots;
-    };
-    for (slot, relocation) in relocations {
-        let object::RelocationTarget::Symbol(index) = relocation.target() else {
-            continue;
-        };
-        let Ok(symbol) = object::ObjectSymbolTable::symbol_by_index(&table, index) else {
-            continue;
-        };
-        if let Ok(name) = symbol.name()
-            && !name.is_empty()
-        {
-            slots.insert(slot, name.to_owned());
+/// See [`Elf::slots`].
+fn slots<Header: FileHeader>(file: &Headers<'_, Header>) -> Option<BTreeMap<u64, String>> {
+    let (endian, data) = (file.endian, file.data);
+    let dynamic = object::elf::SHT_DYNSYM;
+    let symbols = file.sections.symbols(endian, data, dynamic).ok()?;
+    let mut relocated: Vec<(u64, SymbolIndex)> = Vec::new();
+    let of_symbols = |section: &&Header::SectionHeader| section.link(endian) == symbols.section();
+    for section in file.sections.iter().filter(of_symbols) {
+        if let Ok(Some((relocations, _))) = section.rela(endian, data) {
+            let places = relocations.iter().filter_map(|one| {
+                let symbol = one.symbol(endian, false)?;
+                Some((one.r_offset(endian).into(), symbol))
+            });
+            relocated.extend(places);
+        }
+        if let Ok(Some((relocations, _))) = section.rel(endian, data) {
+            let places = relocations.iter().filter_map(|one| {
+                let symbol = one.symbol(endian)?;
+                Some((one.r_offset(endian).into(), symbol))
+            });
+            relocated.extend(places);
         }
     }
-    slots
+    let named = relocated.into_iter().filter_map(|(slot, symbol)| {
+        let name = symbols.symbol(symbol).ok()?;
+        let name = name.name(endian, symbols.strings()).ok()?;
+        let name = std::str::from_utf8(name).ok()?;
+        (!name.is_empty()).then(|| (slot, name.to_owned()))
+    });
+    Some(named.collect())
 }
 
 /// A name as its programmer wrote it.

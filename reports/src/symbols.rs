@@ -16,14 +16,13 @@ mod survey;
 mod verified;
 
 pub(crate) use kept::configure;
-pub(crate) use stubs::recall_targets;
+pub(crate) use stubs::{Offers, recall_targets};
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use foldhash::HashMap;
 use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
 use symbols::{Functions, Room};
@@ -79,7 +78,7 @@ pub(crate) struct Symbols<'p> {
     notes: Vec<(usize, String)>,
     /// For the pieces of files that are held.
     room: Room,
-    /// See [`Symbols::offers`].
+    /// See [`Symbols::offered`].
     offers: OnceCell<Offers>,
 }
 
@@ -90,9 +89,6 @@ struct AddressFunctions {
     functions: Vec<FunctionId>,
 }
 
-/// See [`Symbols::offers`].
-pub(crate) type Offers = HashMap<String, Option<(usize, u64)>>;
-
 impl Code for Symbols<'_> {
     fn elf(&self, image: usize) -> Option<&Elf> {
         Symbols::elf(self, image)
@@ -100,7 +96,7 @@ impl Code for Symbols<'_> {
 
     fn behind_stub(&self, image: usize, address: u64) -> Option<(usize, u64)> {
         let (_, _, name) = self.elf(image)?.plt(address)?;
-        *self.offers().get(name)?
+        self.offered(name)
     }
 }
 

@@ -5,15 +5,16 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
 use lzma_rust2::XzReader;
-use object::{
-    Architecture, Object, ObjectSection, ObjectSegment, ReadRef as _, SectionFlags, SegmentFlags,
-};
+use object::read::elf::{FileHeader, SectionHeader as _};
+use object::{Endian as _, Object as _, ObjectSection as _, ReadRef as _, elf};
 
 use crate::frames::frames;
+use crate::headers::{AnyHeaders, Error, Headers, Segment, of_either};
 use crate::pieces::{Pieces, Room, Source};
 
 /// Code is read in pieces of so many bytes, each so much longer that no instruction is cut.
@@ -29,62 +30,13 @@ const MAX_MINI: u64 = 128 << 20;
 /// Memory for unpacking them, in KiB.
 const MAX_MINI_KIB: u32 = 80 << 10;
 
-/// A loadable segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Virtual address.
-    pub address: u64,
-    /// Where the segment is in the file.
-    pub offset: u64,
-    /// Bytes of the segment in the file.
-    pub file_size: u64,
-    /// Bytes of the segment in memory.
-    pub memory_size: u64,
-    /// The segment may be written.
-    pub writable: bool,
-    /// The segment may be executed.
-    pub executable: bool,
-}
-
-/// Why a file cannot be used.
-#[derive(Debug)]
-pub enum Error {
-    /// The file is no longer there, or may not be read.
-    Io(std::io::Error),
-    /// A device, a directory, or the like.
-    NotAFile,
-    /// The file is no ELF file, or broken.
-    Malformed,
-    /// Code of another machine.
-    Foreign,
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Error::Io(error) => error.fmt(f),
-            Error::NotAFile => f.write_str("not a regular file"),
-            Error::Malformed => f.write_str("not a readable ELF file"),
-            Error::Foreign => f.write_str("not code of this kind of machine"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// An image whose pieces are read when they are asked for.
 #[derive(Debug)]
 pub struct Binary {
     /// Shared with what names functions from it.
     source: Rc<Source>,
     is_64: bool,
+    is_movable: bool,
     build_id: Option<String>,
     segments: Vec<Segment>,
     /// Function ranges from `.eh_frame`, start to end.
@@ -123,26 +75,31 @@ impl Binary {
     /// # Errors
     /// If it is no ELF file of an x86 processor.
     pub fn of_bytes(bytes: Vec<u8>) -> Result<Binary, Error> {
-        Binary::new(Source::Bytes(bytes))
+        Binary::new(Source::Bytes(Rc::new(bytes)))
     }
 
     fn new(source: Source) -> Result<Binary, Error> {
-        let (is_64, build_id, segments) = {
-            let file = object::File::parse(Pieces(&source)).map_err(|_| Error::Malformed)?;
-            let known = matches!(
-                file.architecture(),
-                Architecture::X86_64 | Architecture::I386 | Architecture::X86_64_X32
-            );
-            if file.format() != object::BinaryFormat::Elf || !known || !file.is_little_endian() {
-                return Err(Error::Foreign);
-            }
-            let build_id = file.build_id().ok().flatten().map(hex);
-            let is_64 = file.architecture() != Architecture::I386;
-            (is_64, build_id, segments(&file, Pieces(&source)))
+        let (is_64, is_movable, build_id, segments) = {
+            let pieces = Pieces(&source);
+            let length = pieces.len().unwrap_or(0);
+            let headers = AnyHeaders::read(pieces)?;
+            of_either!(&headers, file => {
+                if !file.endian.is_little_endian() {
+                    return Err(Error::Foreign);
+                }
+                let is_64 = match file.header.e_machine(file.endian) {
+                    elf::EM_X86_64 => true,
+                    elf::EM_386 => false,
+                    _ => return Err(Error::Foreign),
+                };
+                let is_movable = file.header.e_type(file.endian) == elf::ET_DYN;
+                (is_64, is_movable, file.build_id().map(hex), file.segments(length))
+            })
         };
         Ok(Binary {
             source: Rc::new(source),
             is_64,
+            is_movable,
             build_id,
             segments,
             frames: OnceCell::new(),
@@ -153,6 +110,12 @@ impl Binary {
     #[must_use]
     pub fn is_64(&self) -> bool {
         self.is_64
+    }
+
+    /// Whether the image may be loaded at any address.
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        self.is_movable
     }
 
     /// The build id in lower-case hex.
@@ -167,10 +130,23 @@ impl Binary {
         &self.segments
     }
 
-    /// The file as the parsers of `object` see it.
+    /// The image, to read of it what need not be kept.
     #[must_use]
-    pub fn parsed(&self) -> Option<object::File<'_, Pieces<'_>>> {
-        object::File::parse(Pieces(&self.source)).ok()
+    pub fn apart(&self) -> Apart {
+        Apart(self.source.apart())
+    }
+
+    /// The text in a range of the file up to its first zero byte, if there is one.
+    #[must_use]
+    pub fn text(&self, range: Range<u64>) -> Option<&str> {
+        let bytes = Pieces(&self.source).read_bytes_at_until(range, 0).ok()?;
+        std::str::from_utf8(bytes).ok()
+    }
+
+    /// The file's headers and sections, no symbols read.
+    #[must_use]
+    pub fn headers(&self) -> Option<AnyHeaders<'_>> {
+        AnyHeaders::read(Pieces(&self.source)).ok()
     }
 
     /// The file, for those who keep a part of it.
@@ -209,7 +185,20 @@ impl Binary {
     /// A section's bytes, unpacked if they are compressed.
     #[must_use]
     pub fn section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        let file = self.parsed()?;
+        let headers = self.headers()?;
+        match of_either!(&headers, file => plain_section(file, name)) {
+            Some(data) => Some(Cow::Borrowed(data)),
+            None => self.packed_section(name),
+        }
+    }
+
+    /// A section that may be compressed, or have the name of one that is.
+    fn packed_section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        if !self.has_section(name) {
+            return None;
+        }
+        let apart = self.apart();
+        let file = apart.parsed()?;
         let section = file.section_by_name(name)?;
         let packed = section.compressed_file_range().ok()?;
         // What unpacks to a thousand times its size was made to do so.
@@ -217,7 +206,20 @@ impl Binary {
         if packed.uncompressed_size > MAX_SECTION.min(most) {
             return None;
         }
-        section.uncompressed_data().ok()
+        let data = section.uncompressed_data().ok()?;
+        Some(Cow::Owned(data.into_owned()))
+    }
+
+    /// Whether there is a section of that name, or the compressed one that stands for it.
+    #[must_use]
+    pub fn has_section(&self, name: &str) -> bool {
+        let packed = name.strip_prefix(".debug_");
+        let packed = packed.map(|debug| format!(".zdebug_{debug}"));
+        let names = [Some(name), packed.as_deref()];
+        self.headers().is_some_and(|headers| {
+            let mut names = names.into_iter().flatten();
+            names.any(|name| of_either!(&headers, file => file.section(name).is_some()))
+        })
     }
 
     /// The function range around an address by the unwind table.
@@ -229,31 +231,38 @@ impl Binary {
 
     /// Function ranges by the unwind table, start to end.
     pub(crate) fn frames(&self) -> &BTreeMap<u64, u64> {
-        let read = || self.parsed().map(|file| frames(&file)).unwrap_or_default();
-        self.frames.get_or_init(read)
+        let read = || frames(&self.headers()?, self.section(".eh_frame")?.as_ref());
+        self.frames.get_or_init(|| read().unwrap_or_default())
     }
 
     /// The sections that hold code, as ranges of addresses in their order.
     pub(crate) fn code_sections(&self) -> Vec<(u64, u64)> {
-        let Some(file) = self.parsed() else {
-            return Vec::new();
-        };
-        let mut ranges: Vec<(u64, u64)> = file
-            .sections()
-            .filter(|section| match section.flags() {
-                SectionFlags::Elf { sh_flags, .. } => {
-                    let wanted = object::elf::SHF_EXECINSTR | object::elf::SHF_ALLOC;
-                    sh_flags & wanted == wanted
-                }
-                _ => false,
-            })
-            .filter_map(|section| {
-                let end = section.address().checked_add(section.size())?;
-                (section.size() > 0).then_some((section.address(), end))
-            })
-            .collect();
+        let wanted = elf::SHF_EXECINSTR | elf::SHF_ALLOC;
+        let mut ranges = self.ranges(|_, flags| flags & wanted == wanted);
+        ranges.retain(|(start, end)| end > start);
         ranges.sort_unstable();
         ranges
+    }
+
+    /// Where those sections lie in memory that are meant by their names and flags, in the order of
+    /// the file: start and end.
+    pub fn ranges(&self, is_meant: impl Fn(&str, elf::SectionFlags) -> bool) -> Vec<(u64, u64)> {
+        let Some(headers) = self.headers() else {
+            return Vec::new();
+        };
+        of_either!(&headers, file => file
+            .sections
+            .iter()
+            .filter(|section| {
+                let name = file.sections.section_name(file.endian, section);
+                let name = name.ok().and_then(|name| std::str::from_utf8(name).ok());
+                is_meant(name.unwrap_or_default(), section.sh_flags(file.endian))
+            })
+            .filter_map(|section| {
+                let (start, size) = file.range(section);
+                Some((start, start.checked_add(size)?))
+            })
+            .collect())
     }
 
     /// The image of symbols in `.gnu_debugdata`, which has functions that `.dynsym` lacks.
@@ -268,27 +277,32 @@ impl Binary {
     }
 }
 
-fn segments<'a>(file: &object::File<'a, Pieces<'a>>, pieces: Pieces<'a>) -> Vec<Segment> {
-    let length = pieces.len().unwrap_or(0);
-    let segments = file.segments().filter_map(|segment| {
-        let SegmentFlags::Elf { p_flags, .. } = segment.flags() else {
-            return None;
-        };
-        let (offset, file_size) = segment.file_range();
-        let address = segment.address();
-        // One that would wrap around, or lies outside its file, is a broken file's.
-        address.checked_add(file_size)?;
-        let end = offset.checked_add(file_size)?;
-        (end <= length).then_some(Segment {
-            address,
-            offset,
-            file_size,
-            memory_size: segment.size(),
-            writable: p_flags & object::elf::PF_W == object::elf::PF_W,
-            executable: p_flags & object::elf::PF_X == object::elf::PF_X,
-        })
-    });
-    segments.collect()
+/// An image whose pieces are held no longer than this: who reads whole tables of it to keep little
+/// of them reads it apart.
+#[derive(Debug)]
+pub struct Apart(Source);
+
+impl Apart {
+    /// The file as the parsers of `object` see it, all symbols read.
+    #[must_use]
+    pub fn parsed(&self) -> Option<object::File<'_, Pieces<'_>>> {
+        object::File::parse(Pieces(&self.0)).ok()
+    }
+}
+
+/// A section's bytes as they stand in the file, unless they are compressed or too many.
+fn plain_section<'a, Header: FileHeader>(
+    file: &Headers<'a, Header>,
+    name: &str,
+) -> Option<&'a [u8]> {
+    let (_, section) = file.section(name)?;
+    let flags = section.sh_flags(file.endian);
+    let is_plain = flags & elf::SHF_COMPRESSED != elf::SHF_COMPRESSED;
+    let size: u64 = section.sh_size(file.endian).into();
+    if !is_plain || size > MAX_SECTION {
+        return None;
+    }
+    section.data(file.endian, file.data).ok()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -54,9 +54,7 @@ fn find_supplement(
     path: &Path,
     room: &Room,
 ) -> Option<(Option<Binary>, String)> {
-    let file = debug.parsed()?;
-    let (name, build_id) = file.gnu_debugaltlink().ok().flatten()?;
-    let build_id = hex(build_id);
+    let (name, build_id) = alternative(debug)?;
     let of_build = |path: &Path| {
         let found = Binary::open(path, room).ok()?;
         (found.build_id() == Some(build_id.as_str())).then_some(found)
@@ -66,7 +64,7 @@ fn find_supplement(
     let named = own
         .as_deref()
         .and_then(Path::parent)
-        .map(|beside| beside.join(OsStr::from_bytes(name)));
+        .map(|beside| beside.join(OsStr::from_bytes(&name)));
     let found = named.as_deref().and_then(of_build);
     let found = found.or_else(|| Some(by_build_id(folder, &build_id, room)?.1));
     Some((found, build_id))
@@ -130,9 +128,24 @@ fn places_of(folder: &Path, name: &[u8], path: &Path) -> Vec<PathBuf> {
     folders.flatten().map(|folder| folder.join(name)).collect()
 }
 
+/// The name and the build id of the file that a debug file shares with others.
+fn alternative(debug: &Binary) -> Option<(Vec<u8>, String)> {
+    if !debug.has_section(".gnu_debugaltlink") {
+        return None;
+    }
+    let apart = debug.apart();
+    let file = apart.parsed()?;
+    let (name, build_id) = file.gnu_debugaltlink().ok().flatten()?;
+    Some((name.to_vec(), hex(build_id)))
+}
+
 /// The name of the debug file, without a folder, and its checksum.
 fn link(image: &Binary) -> Option<(Vec<u8>, u32)> {
-    let file = image.parsed()?;
+    if !image.has_section(".gnu_debuglink") {
+        return None;
+    }
+    let apart = image.apart();
+    let file = apart.parsed()?;
     let (name, checksum) = file.gnu_debuglink().ok().flatten()?;
     let plain = !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..";
     plain.then(|| (name.to_vec(), checksum))

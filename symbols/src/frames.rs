@@ -3,20 +3,13 @@
 use std::collections::BTreeMap;
 
 use gimli::UnwindSection as _;
-use object::{Object, ObjectSection};
 
-use crate::pieces::Pieces;
+use crate::headers::{AnyHeaders, of_either};
 
-/// Start to end of each row of `.eh_frame`.
-pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u64> {
-    let Some(section) = file.section_by_name(".eh_frame") else {
-        return BTreeMap::new();
-    };
-    let Ok(data) = section.data() else {
-        return BTreeMap::new();
-    };
-    let address_of = |name| file.section_by_name(name).map(|section| section.address());
-    let mut bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
+/// Start to end of each row of `.eh_frame`, whose bytes are `data`; `None` where there is none.
+pub(crate) fn frames(headers: &AnyHeaders<'_>, data: &[u8]) -> Option<BTreeMap<u64, u64>> {
+    let address_of = |name| of_either!(headers, file => Some(file.range(file.section(name)?.1).0));
+    let mut bases = gimli::BaseAddresses::default().set_eh_frame(address_of(".eh_frame")?);
     if let Some(text) = address_of(".text") {
         bases = bases.set_text(text);
     }
@@ -24,7 +17,7 @@ pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u
         bases = bases.set_got(got);
     }
     let mut unwind = gimli::EhFrame::new(data, gimli::LittleEndian);
-    unwind.set_address_size(if file.is_64() { 8 } else { 4 });
+    unwind.set_address_size(if headers.is_64() { 8 } else { 4 });
     let mut entries = unwind.entries(&bases);
     let mut frames = Vec::new();
     // What rows have in common stands before many of them, and is parsed once.
@@ -51,5 +44,5 @@ pub(crate) fn frames<'a>(file: &object::File<'a, Pieces<'a>>) -> BTreeMap<u64, u
         }
     }
     // Of rows with the same start the last one counts.
-    frames.into_iter().collect()
+    Some(frames.into_iter().collect())
 }

@@ -46,15 +46,10 @@ impl Functions {
     #[must_use]
     pub fn new(image: &Binary, debug: Option<&Binary>) -> Functions {
         let code = image.code_sections();
-        let mut symbols = Symbols::default();
-        symbols.add(image, &code);
-        if let Some(mini) = image.mini() {
-            symbols.add(&mini, &code);
-        }
-        if let Some(debug) = debug {
-            symbols.add(debug, &code);
-        }
-        symbols.sort();
+        let mini = image.mini();
+        let files = [Some(image), mini.as_ref(), debug];
+        let files: Vec<&Binary> = files.into_iter().flatten().collect();
+        let symbols = Symbols::new(&files, &code);
         let mut most = 0;
         let ends = symbols.list.iter().map(|symbol| {
             most = most.max(symbol.end);

@@ -44,23 +44,24 @@ pub fn named(
         mut starts,
         ..
     } = search;
+    if starts.is_empty() {
+        return named;
+    }
     starts.sort_unstable();
     starts.dedup();
+    let files = [Some(image), mini.as_ref(), debug];
+    let mut sized: Vec<u64> = files.into_iter().flatten().flat_map(sized_starts).collect();
+    sized.sort_unstable();
+    let sections = image.code_sections();
     // What says no size reaches to a symbol that does, or as far as its unwind row.
     for start in starts {
-        let section = image
-            .code_sections()
-            .into_iter()
-            .find(|(first, last)| (*first..*last).contains(&start));
+        let mut around = sections.iter();
+        let section = around.find(|(first, last)| (*first..*last).contains(&start));
         let Some((_, last)) = section else { continue };
-        let next = [Some(image), mini.as_ref(), debug]
-            .into_iter()
-            .flatten()
-            .filter_map(|binary| next_sized(binary, start))
-            .min();
+        let next = sized.get(sized.partition_point(|other| *other <= start));
         let end = next.unwrap_or(last).min(last);
         let frame = image.frame(start).map_or(0, |(_, end)| end);
-        named.ranges.push((start, end.max(frame)));
+        named.ranges.push((start, frame.max(*end)));
     }
     named
 }
@@ -76,7 +77,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn look(&mut self, binary: &Binary) {
-        match binary.parsed() {
+        match binary.apart().parsed() {
             Some(object::File::Elf32(file)) => self.look_at(&file),
             Some(object::File::Elf64(file)) => self.look_at(&file),
             _ => {}
@@ -152,12 +153,9 @@ impl Search<'_> {
     }
 }
 
-/// Where the next symbol with a size begins behind an address.
-fn next_sized(binary: &Binary, start: u64) -> Option<u64> {
-    fn of<'a, Header: FileHeader>(
-        file: &ElfFile<'a, Header, Pieces<'a>>,
-        start: u64,
-    ) -> Option<u64> {
+/// Where functions with a size begin.
+fn sized_starts(binary: &Binary) -> Vec<u64> {
+    fn of<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Vec<u64> {
         let endian = file.endian();
         let tables = [file.elf_symbol_table(), file.elf_dynamic_symbol_table()];
         let symbols = tables.into_iter().flat_map(|table| table.symbols());
@@ -166,13 +164,12 @@ fn next_sized(binary: &Binary, start: u64) -> Option<u64> {
                 && symbol.st_shndx(endian) != elf::SHN_UNDEF
                 && [elf::STT_FUNC, elf::STT_GNU_IFUNC].contains(&symbol.st_type())
         });
-        let starts = sized.map(|symbol| symbol.st_value(endian).into());
-        starts.filter(|other: &u64| *other > start).min()
+        sized.map(|symbol| symbol.st_value(endian).into()).collect()
     }
-    match binary.parsed()? {
-        object::File::Elf32(file) => of(&file, start),
-        object::File::Elf64(file) => of(&file, start),
-        _ => None,
+    match binary.apart().parsed() {
+        Some(object::File::Elf32(file)) => of(&file),
+        Some(object::File::Elf64(file)) => of(&file),
+        _ => Vec::new(),
     }
 }
 

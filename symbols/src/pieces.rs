@@ -30,7 +30,7 @@ impl Room {
 /// A file whose bytes take from a room what they need, and give it back in the end.
 #[derive(Debug)]
 pub(crate) struct Metered {
-    file: File,
+    file: Rc<File>,
     room: Room,
     taken: u64,
     /// The reader's own position: others may read the same open file.
@@ -80,21 +80,41 @@ impl Seek for Metered {
     }
 }
 
-/// Where bytes come from.
+/// Where bytes come from. What is read of a file is held as long as this is.
 #[derive(Debug)]
 pub(crate) enum Source {
-    File(Box<ReadCache<Metered>>),
-    Bytes(Vec<u8>),
+    File {
+        cache: Box<ReadCache<Metered>>,
+        file: Rc<File>,
+        room: Room,
+    },
+    Bytes(Rc<Vec<u8>>),
 }
 
 impl Source {
     pub(crate) fn of_file(file: File, room: &Room) -> Source {
-        Source::File(Box::new(ReadCache::new(Metered {
-            file,
+        Source::of_shared(&Rc::new(file), room)
+    }
+
+    fn of_shared(file: &Rc<File>, room: &Room) -> Source {
+        Source::File {
+            cache: Box::new(ReadCache::new(Metered {
+                file: Rc::clone(file),
+                room: room.clone(),
+                taken: 0,
+                position: 0,
+            })),
+            file: Rc::clone(file),
             room: room.clone(),
-            taken: 0,
-            position: 0,
-        })))
+        }
+    }
+
+    /// The same bytes, of which what is read is held apart.
+    pub(crate) fn apart(&self) -> Source {
+        match self {
+            Source::File { file, room, .. } => Source::of_shared(file, room),
+            Source::Bytes(bytes) => Source::Bytes(Rc::clone(bytes)),
+        }
     }
 }
 
@@ -110,14 +130,14 @@ const LONGER: u64 = 1 << 11;
 impl<'a> ReadRef<'a> for Pieces<'a> {
     fn len(self) -> Result<u64, ()> {
         match self.0 {
-            Source::File(cache) => cache.len(),
+            Source::File { cache, .. } => cache.len(),
             Source::Bytes(bytes) => Ok(bytes.len() as u64),
         }
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
         match self.0 {
-            Source::File(cache) => {
+            Source::File { cache, .. } => {
                 // Before anything is allocated for it.
                 let end = offset.checked_add(size).ok_or(())?;
                 if end > cache.len()? {

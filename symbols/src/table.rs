@@ -6,7 +6,7 @@ use object::ReadRef as _;
 use object::elf;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _, SymbolTable};
 
-use crate::binary::Binary;
+use crate::binary::{Apart, Binary};
 use crate::pieces::{Pieces, Source};
 
 /// What a symbol without a size may be.
@@ -57,11 +57,14 @@ struct Strings {
 }
 
 impl Strings {
-    fn bytes(&self) -> &[u8] {
+    /// The name at an offset, for which no other names are read but those near it.
+    fn name(&self, offset: u32) -> Option<&[u8]> {
         let pieces = Pieces(&self.source);
-        pieces
-            .read_bytes_at(self.offset, self.size)
-            .unwrap_or_default()
+        let left = self.size.checked_sub(offset.into())?.min(MAX_NAME as u64);
+        let start = self.offset.checked_add(offset.into())?;
+        let end = start.checked_add(left)?;
+        let whole = pieces.read_bytes_at_until(start..end, 0);
+        whole.or_else(|()| pieces.read_bytes_at(start, left)).ok()
     }
 }
 
@@ -76,27 +79,37 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// Adds the symbols of a file that lie in these ranges of code.
-    pub(crate) fn add(&mut self, binary: &Binary, code: &[(u64, u64)]) {
-        match binary.parsed() {
-            Some(object::File::Elf32(file)) => self.add_file(&file, code, binary.source()),
-            Some(object::File::Elf64(file)) => self.add_file(&file, code, binary.source()),
-            _ => {}
+    /// The symbols of an image's files that lie in these ranges of code. Whole tables are read
+    /// apart: few of the names are asked for later.
+    pub(crate) fn new(files: &[&Binary], code: &[(u64, u64)]) -> Symbols {
+        let mut symbols = Symbols::default();
+        let apart: Vec<Apart> = files.iter().map(|file| file.apart()).collect();
+        let mut names = Vec::new();
+        for (file, apart) in files.iter().zip(&apart) {
+            let read = match apart.parsed() {
+                Some(object::File::Elf32(read)) => symbols.add_file(&read, code, file.source()),
+                Some(object::File::Elf64(read)) => symbols.add_file(&read, code, file.source()),
+                _ => continue,
+            };
+            names.extend(read);
         }
+        symbols.sort(&names);
+        symbols
     }
 
+    /// Adds the symbols of a file, and returns the names of its tables.
     fn add_file<'a, Header: FileHeader>(
         &mut self,
         file: &ElfFile<'a, Header, Pieces<'a>>,
         code: &[(u64, u64)],
         source: &Rc<Source>,
-    ) {
+    ) -> Vec<&'a [u8]> {
         let whole = file.elf_symbol_table();
         self.is_whole |= !whole.is_empty();
-        for table in [whole, file.elf_dynamic_symbol_table()] {
-            // Broken tables name nothing.
-            let _ = self.add_table(file, table, code, source);
-        }
+        let tables = [whole, file.elf_dynamic_symbol_table()];
+        // Broken tables name nothing.
+        let names = tables.map(|table| self.add_table(file, table, code, source));
+        names.into_iter().flatten().collect()
     }
 
     fn add_table<'a, Header: FileHeader>(
@@ -105,7 +118,7 @@ impl Symbols {
         table: &SymbolTable<'a, Header, Pieces<'a>>,
         code: &[(u64, u64)],
         source: &Rc<Source>,
-    ) -> Option<()> {
+    ) -> Option<&'a [u8]> {
         let endian = file.endian();
         let sections = file.elf_section_table();
         let section = sections.section(table.string_section()).ok()?;
@@ -166,14 +179,13 @@ impl Symbols {
             offset,
             size,
         });
-        Some(())
+        Some(strings)
     }
 
-    /// Puts the symbols into their order.
-    pub(crate) fn sort(&mut self) {
+    /// Puts the symbols into their order; `strings` are the names of the tables.
+    fn sort(&mut self, strings: &[&[u8]]) {
         let mut list = std::mem::take(&mut self.list);
         list.sort_unstable_by_key(|symbol| (symbol.start, symbol.rank, symbol.number));
-        let strings: Vec<&[u8]> = self.strings.iter().map(Strings::bytes).collect();
         let name = |symbol: &Symbol| {
             let strings = strings.get(usize::from(symbol.table)).copied();
             raw(strings.unwrap_or_default(), symbol.name)
@@ -197,7 +209,8 @@ impl Symbols {
     /// A symbol's name as it stands in its table.
     pub(crate) fn name(&self, symbol: &Symbol) -> String {
         let strings = self.strings.get(usize::from(symbol.table));
-        text(strings.map_or(&[], Strings::bytes), symbol.name).into_owned()
+        let name = strings.and_then(|strings| strings.name(symbol.name));
+        String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
-use symbols::Pieces;
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use symbols::Binary;
 
 use super::Elf;
+use crate::guard::fenced;
 
 /// Languages with calling conventions of their own that an image has code of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,12 +35,14 @@ impl Languages {
 impl Elf {
     /// The languages of the image, as its sections and symbols show them.
     pub(crate) fn languages(&self) -> Languages {
-        self.parsed(languages)
+        fenced(|| languages(&self.binary)).unwrap_or_default()
     }
 
     /// The names of the functions at these addresses, as the symbol tables have them.
     pub(crate) fn names(&self, entries: &BTreeSet<u64>) -> BTreeMap<u64, String> {
-        self.parsed(|file| {
+        let apart = self.binary.apart();
+        let read = || {
+            let file = apart.parsed()?;
             let symbols = file.symbols().chain(file.dynamic_symbols());
             let wanted = symbols.filter(|symbol| {
                 symbol.is_definition()
@@ -50,55 +53,50 @@ impl Elf {
                 let name = symbol.name().ok().filter(|name| !name.is_empty())?;
                 Some((symbol.address(), name.to_owned()))
             });
-            named.collect()
-        })
+            Some(named.collect())
+        };
+        fenced(read).flatten().unwrap_or_default()
     }
 }
 
 /// What an OCaml program gives its plug-ins, and they take from it.
 const OCAML: &[u8] = b"\0caml_call_gc\0";
 
-fn languages<'a>(file: &object::File<'a, Pieces<'a>>) -> Languages {
+fn languages(file: &Binary) -> Languages {
     // The dynamic linker's names are there when all others are stripped.
     let names = file
-        .section_by_name(".dynstr")
-        .or_else(|| file.section_by_name(".strtab"));
-    let names = names.and_then(|section| section.data().ok());
+        .section(".dynstr")
+        .or_else(|| file.section(".strtab"))
+        .unwrap_or_default();
     Languages {
         go: go_text(file),
-        ocaml: names.is_some_and(|names| names.windows(OCAML.len()).any(|at| at == OCAML)),
-        haskell: file.section_by_name(".debug-ghc-link-info").is_some(),
+        ocaml: memchr::memmem::find(&names, OCAML).is_some(),
+        haskell: file.has_section(".debug-ghc-link-info"),
     }
 }
 
 /// The extent of Go code by the table that Go's own unwinder goes by.
-fn go_text<'a>(file: &object::File<'a, Pieces<'a>>) -> Option<GoText> {
+fn go_text(file: &Binary) -> Option<GoText> {
     let table = file
-        .section_by_name(".gopclntab")
-        .or_else(|| file.section_by_name(".data.rel.ro.gopclntab"))?;
-    let text = file.section_by_name(".text");
-    let all = text.map_or(0..u64::MAX, |text| {
-        text.address()..text.address().saturating_add(text.size())
-    });
-    let table = table.data().ok().unwrap_or_default();
+        .section(".gopclntab")
+        .or_else(|| file.section(".data.rel.ro.gopclntab"))?;
+    let text = file.ranges(|name, _| name == ".text");
+    let all = text.first().map_or(0..u64::MAX, |text| text.0..text.1);
     let version = table.get(..4)?.try_into().map(u32::from_le_bytes).ok()?;
     // The number changes with the table's form. From Go 1.18 on arguments are in registers, in
     // 1.17 they are, in 1.16 they are not.
     let by_register = match version {
         0xffff_fff0 | 0xffff_fff1 => true,
         0xffff_fffa => {
-            let constants = file
-                .section_by_name(".rodata")
-                .and_then(|of| of.data().ok());
-            let release = b"go1.17";
-            constants.is_some_and(|of| of.windows(release.len()).any(|at| at == release))
+            let constants = file.section(".rodata").unwrap_or_default();
+            memchr::memmem::find(&constants, b"go1.17").is_some()
         }
         0xffff_fffb => false,
         // A later form.
         _ => true,
     };
     let extent = match version {
-        0xffff_fff0 | 0xffff_fff1 => extent(table),
+        0xffff_fff0 | 0xffff_fff1 => extent(&table),
         _ => None,
     };
     Some(GoText {

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use object::{Object as _, ObjectSymbol as _};
+use symbols::{Exports, Offered};
+
 use super::*;
 
 /// A minimal image: one executable segment with `code` at `address`.
@@ -48,7 +51,8 @@ pub(crate) fn own() -> Elf {
 
 /// Address and size of each symbol of an image whose name has this in it.
 pub(crate) fn symbols_of(elf: &Elf, part: &str) -> Vec<(u64, u64)> {
-    let Some(file) = elf.binary().parsed() else {
+    let apart = elf.binary().apart();
+    let Some(file) = apart.parsed() else {
         return Vec::new();
     };
     file.symbols()
@@ -195,12 +199,9 @@ fn short_stubs_stand_for_themselves() {
 #[test]
 fn exports() {
     let elf = opened(&fixture());
-    let exported = elf.exported();
-    let address_of = |wanted| {
-        let found = exported.iter().find(|(name, _)| name == wanted);
-        found.map(|(_, address)| *address)
-    };
-    assert_eq!(address_of("declared"), Some(Some(0x1040)));
+    let exports = Exports::of(elf.binary()).expect("small tables");
+    let address_of = |wanted| exports.find(elf.binary(), wanted);
+    assert_eq!(address_of("declared"), Some(Offered::At(0x1040)));
     assert_eq!(address_of("imported"), None);
     assert_eq!(address_of("local"), None);
 }

@@ -175,13 +175,8 @@ impl Program {
 
     /// Whether the file has a section of one of these names.
     pub(crate) fn has_section(&self, names: &[&str]) -> bool {
-        use object::Object as _;
-        let parsed = || {
-            let file = self.binary.parsed()?;
-            let mut names = names.iter();
-            Some(names.any(|name| file.section_by_name(name).is_some()))
-        };
-        fenced(parsed).flatten().unwrap_or(false)
+        let mut names = names.iter();
+        fenced(|| names.any(|name| self.binary.has_section(name))).unwrap_or(false)
     }
 
     /// What the counts rest on, in sentences.
@@ -260,7 +255,8 @@ impl Program {
     pub(crate) fn is_rust(&self) -> bool {
         use object::{Object as _, ObjectSymbol as _};
         let parsed = || {
-            let file = self.binary.parsed()?;
+            let apart = self.binary.apart();
+            let file = apart.parsed()?;
             let mut names = file.symbols().filter_map(|symbol| symbol.name_bytes().ok());
             Some(names.any(|name| name.ends_with(b"rust_eh_personality")))
         };
@@ -270,15 +266,11 @@ impl Program {
     /// What the first loadable segment's address is taken off for, if tools count from there: of
     /// a position-independent program.
     pub(crate) fn base(&self) -> u64 {
-        use object::Object as _;
-        let parsed = || Some(self.binary.parsed()?.kind());
-        match fenced(parsed).flatten() {
-            Some(object::ObjectKind::Dynamic) => {
-                let segments = self.binary.segments().iter();
-                segments.map(|segment| segment.address).min().unwrap_or(0)
-            }
-            _ => 0,
+        if !self.binary.is_movable() {
+            return 0;
         }
+        let segments = self.binary.segments().iter();
+        segments.map(|segment| segment.address).min().unwrap_or(0)
     }
 }
 

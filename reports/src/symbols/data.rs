@@ -1,6 +1,8 @@
 //! Names of an image's data, as its symbol tables have them.
 
-use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, SymbolIndex, SymbolKind};
+use object::elf::{STT_COMMON, STT_OBJECT};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _};
+use symbols::Pieces;
 
 use super::Symbols;
 use crate::elf::{Elf, demangle};
@@ -23,12 +25,13 @@ struct DataSymbol {
     place: NamePlace,
 }
 
-/// A symbol of an image's own file or of its debug file.
+/// A place in an image's own file or in its debug file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NamePlace {
     in_debug_file: bool,
-    is_dynamic: bool,
-    index: SymbolIndex,
+    /// Bytes up to the end of the table of names.
+    left: u32,
+    offset: u64,
 }
 
 impl Data {
@@ -84,34 +87,51 @@ fn file<'s>(symbols: &'s Symbols<'_>, image: usize, in_debug_file: bool) -> Opti
 }
 
 fn data_of(file: &Elf, in_debug_file: bool) -> Vec<DataSymbol> {
-    let Some(parsed) = file.binary().parsed() else {
-        return Vec::new();
-    };
-    let dynamic = parsed.dynamic_symbols().map(|symbol| (symbol, true));
-    let all = dynamic.chain(parsed.symbols().map(|symbol| (symbol, false)));
-    let data = all.filter(|(symbol, _)| symbol.kind() == SymbolKind::Data);
-    data.filter_map(|(symbol, is_dynamic)| {
-        Some(DataSymbol {
-            start: symbol.address(),
-            end: symbol.address().checked_add(symbol.size())?,
-            place: NamePlace {
-                in_debug_file,
-                is_dynamic,
-                index: symbol.index(),
-            },
-        })
-    })
-    .collect()
+    match file.binary().apart().parsed() {
+        Some(object::File::Elf32(file)) => data_in(&file, in_debug_file),
+        Some(object::File::Elf64(file)) => data_in(&file, in_debug_file),
+        _ => Vec::new(),
+    }
+}
+
+fn data_in<'a, Header: FileHeader>(
+    file: &ElfFile<'a, Header, Pieces<'a>>,
+    in_debug_file: bool,
+) -> Vec<DataSymbol> {
+    let endian = file.endian();
+    let mut all = Vec::new();
+    for table in [file.elf_dynamic_symbol_table(), file.elf_symbol_table()] {
+        let sections = file.elf_section_table();
+        let names = sections.section(table.string_section()).ok();
+        let Some((names, size)) = names.and_then(|names| names.file_range(endian)) else {
+            continue;
+        };
+        let data = table.symbols().iter().filter_map(|symbol| {
+            if ![STT_OBJECT, STT_COMMON].contains(&symbol.st_type()) {
+                return None;
+            }
+            let start: u64 = symbol.st_value(endian).into();
+            let name = u64::from(symbol.st_name(endian));
+            let left = size.checked_sub(name)?;
+            Some(DataSymbol {
+                start,
+                end: start.checked_add(symbol.st_size(endian).into())?,
+                place: NamePlace {
+                    in_debug_file,
+                    left: u32::try_from(left).unwrap_or(u32::MAX),
+                    offset: names.checked_add(name)?,
+                },
+            })
+        });
+        all.extend(data);
+    }
+    all
 }
 
 fn name(file: &Elf, place: NamePlace) -> Option<String> {
-    let parsed = file.binary().parsed()?;
-    let table = match place.is_dynamic {
-        true => parsed.dynamic_symbol_table(),
-        false => parsed.symbol_table(),
-    };
-    let symbol = table?.symbol_by_index(place.index).ok()?;
-    symbol.name().ok().map(demangle)
+    let end = place.offset.checked_add(place.left.into())?;
+    let name = file.binary().text(place.offset..end)?;
+    Some(demangle(name))
 }
 
 #[cfg(test)]
@@ -121,13 +141,13 @@ mod tests {
     /// An address within data goes by its name, of two names by the last; one behind it by none.
     #[test]
     fn names() {
-        let symbol = |start, end, index| DataSymbol {
+        let symbol = |start, end, offset| DataSymbol {
             start,
             end,
             place: NamePlace {
                 in_debug_file: false,
-                is_dynamic: false,
-                index: SymbolIndex(index),
+                left: 8,
+                offset,
             },
         };
         let symbols = [
@@ -138,7 +158,7 @@ mod tests {
         let data = Data::sorted(0, symbols.to_vec());
         let found = |address| {
             let found = data.find(address);
-            found.map(|(place, offset)| (place.index.0, offset))
+            found.map(|(place, offset)| (place.offset, offset))
         };
         assert_eq!(found(0x10), Some((3, 0)));
         assert_eq!(found(0x18), Some((3, 8)));

@@ -1,12 +1,28 @@
 //! PLT stubs: what they are called by, and where they lead.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use profiledb::Profile;
 
-use super::{Offers, STUB, Symbols};
-use crate::elf::{self, Elf};
+use foldhash::HashMap;
+use symbols::{Exports, Offered};
+
+use super::{STUB, Symbols};
+use crate::elf;
+use crate::guard::fenced;
 use crate::symbolize::Bounds;
+
+/// Bytes of tables that are held to find functions by name.
+const MAX_TABLES: u64 = 256 << 20;
+
+/// What the images of a profile offer to each other.
+pub(crate) struct Offers {
+    /// Where names stand in each image; `None`: not all of them fit.
+    tables: Option<Vec<Exports>>,
+    /// What was found by mangled name; none if several images offer one.
+    found: RefCell<HashMap<String, Option<(usize, u64)>>>,
+}
 
 /// Has those functions among the instructions of a profile that PLT stubs lead to and that were
 /// passed over: whoever is called through a stub is shown as the function behind it. Returns what
@@ -51,10 +67,9 @@ impl Symbols<'_> {
         if leads.is_empty() {
             return BTreeMap::new();
         }
-        let offers = self.offers();
         leads
             .into_iter()
-            .filter_map(|(stub, name)| Some((stub, (*offers.get(&name)?)?)))
+            .filter_map(|(stub, name)| Some((stub, self.offered(&name)?)))
             .collect()
     }
 
@@ -73,29 +88,50 @@ impl Symbols<'_> {
         function.is_none_or(|function| !function.named || function.name.ends_with(STUB))
     }
 
-    /// The functions that one image alone offers to the others, by mangled name; `None` for a
-    /// name with several, or with an indirect function: that has no address to offer, and no
-    /// other of its name is meant then.
-    pub(super) fn offers(&self) -> &Offers {
-        self.offers.get_or_init(|| {
-            let mut offers = Offers::default();
-            for image in 0..self.images.len() {
-                // All images are looked at, and few of them needed for more.
-                let exported = match self.images.get(image).and_then(|names| names.elf.get()) {
-                    Some(read) => read.as_ref().map(Elf::exported),
-                    None => self.read(image).ok().map(|elf| elf.exported()),
-                };
-                let exported = exported.unwrap_or_default();
-                for (name, address) in exported {
-                    let offer = address.map(|address| (image, address));
-                    offers
-                        .entry(name)
-                        .and_modify(|known| *known = known.filter(|known| Some(*known) == offer))
-                        .or_insert(offer);
-                }
-            }
-            offers
-        })
+    /// Image and address of the function of a mangled name that one image alone offers to the
+    /// others. An indirect function has no address to offer, and no other of its name is meant
+    /// then.
+    pub(super) fn offered(&self, name: &str) -> Option<(usize, u64)> {
+        let offers = self.offers.get_or_init(|| self.offers());
+        if let Some(known) = offers.found.borrow().get(name) {
+            return *known;
+        }
+        let tables = offers.tables.iter().flatten().enumerate();
+        let having = tables.filter(|(_, exports)| exports.may_have(name));
+        let mut offered = having.filter_map(|(image, exports)| {
+            let elf = self.elf(image)?;
+            let found = fenced(|| exports.find(elf.binary(), name)).flatten()?;
+            Some((image, found))
+        });
+        let found = match (offered.next(), offered.next()) {
+            (Some((image, Offered::At(address))), None) => Some((image, address)),
+            _ => None,
+        };
+        offers.found.borrow_mut().insert(name.to_owned(), found);
+        found
+    }
+
+    /// Looks at the tables of all images, few of which are needed for more.
+    fn offers(&self) -> Offers {
+        let mut left = MAX_TABLES;
+        let tables = (0..self.images.len()).map(|image| {
+            let of = |elf: &elf::Elf| fenced(|| Exports::of(elf.binary())).flatten();
+            let held = self.images.get(image).and_then(|names| names.elf.get());
+            let exports = match held {
+                Some(None) => Exports::default(),
+                Some(Some(elf)) => of(elf)?,
+                None => match self.read(image) {
+                    Ok(elf) => of(&elf)?,
+                    Err(_) => Exports::default(),
+                },
+            };
+            left = left.checked_sub(exports.size())?;
+            Some(exports)
+        });
+        Offers {
+            tables: tables.collect(),
+            found: RefCell::default(),
+        }
     }
 
     /// The PLT stub around an address.
