@@ -3,9 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::Profile;
-
 use foldhash::HashMap;
+use profiledb::Profile;
 use symbols::{Exports, Offered};
 
 use super::{STUB, Symbols};
