@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::common::Fixture;
-use crate::open;
+use crate::{open, page};
 
 /// From the summary, two clicks lead to the values of the hottest function's argument.
 #[test]
@@ -148,5 +149,69 @@ fn reports() {
     for text in ["shl rax, 0x30", "fixture[100]", "unknown_branch"] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// An argument that hardly varies is said once, by its shares of calls, with its name and what its
+/// value is called or points to.
+#[test]
+fn arguments_that_hardly_vary() {
+    let argument = |base: &str, samples: u64, values: Value| {
+        json!({
+            "arg": 0, "name": "length", "register": "rdi", "bits": 64, "base": base,
+            "reached": samples, "unknown": 0, "samples": samples, "distinct": 1, "values": values,
+        })
+    };
+    let value = |low: f64, more: Value| {
+        let mut value = json!({"value": "0x55d0", "percent": low, "low": low, "high": 100.0});
+        let more = more.as_object().cloned().unwrap_or_default();
+        value.as_object_mut().expect("an object").extend(more);
+        json!([value])
+    };
+    let row = |site: &str, arguments: Value| {
+        json!({
+            "function": "hot", "image": null, "caller": "main", "call_site": site, "calls": 90,
+            "live": [0], "args": arguments,
+        })
+    };
+    let place = json!({"place": "sites:to+0x1"});
+    let both = |low: f64| {
+        let time = argument("time", 40, value(100.0, place.clone()));
+        let calls = argument("executions", 50, value(low, place.clone()));
+        json!([time, calls])
+    };
+    // Too little is known of calls.
+    let few = argument("executions", 5, value(100.0, json!({})));
+    let time = argument("time", 40, value(97.0, json!({"text": "\"name\""})));
+    let rows = json!([
+        row("0x10", both(99.0)),
+        row("0x20", both(50.0)),
+        row("0x30", json!([time, few])),
+    ]);
+    let fixture = Fixture::new();
+    let path = page(&fixture, &[]);
+    let whole = std::fs::read_to_string(&path).expect("a page");
+    let opening = "<script type=\"application/json\" id=\"data\">";
+    let (head, rest) = whole.split_once(opening).expect("data");
+    let (data, tail) = rest.split_once("</script>").expect("an end");
+    let mut data: Value = serde_json::from_str(data).expect("JSON");
+    data["arguments"]["rows"] = rows;
+    let data = data.to_string().replace('<', "\\u003c");
+    std::fs::write(&path, format!("{head}{opening}{data}</script>{tail}")).expect("is written");
+    let mut browser = Browser::open(&path);
+    let table = "[...document.querySelectorAll('table')]\
+        .find((one) => one.caption?.textContent.includes('hardly vary'))";
+    let shown = browser.text(&format!("{table}.tBodies[0].innerText"));
+    let lines: Vec<String> = shown
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "hot main 0x10 length (1, rdi) sites:to+0x1 99.0 % 90",
+            "hot main 0x30 length (1, rdi) \"name\" 97.0 % 90",
+        ]
+    );
     assert_eq!(browser.complaints(), [""; 0]);
 }

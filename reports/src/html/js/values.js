@@ -1,7 +1,9 @@
 // Values of parameters: as text, as bars, and as charts.
 
-/** A value of an argument: small negative numbers are decimal, others hex. */
-function number({ value, float }, bits) {
+/** A value of an argument: what it is called or points to, where that is known; else small negative
+    numbers are decimal, others hex. */
+function number({ value, float, text, place }, bits) {
+  if (text !== undefined || place !== undefined) return brief(text ?? place);
   if (float !== undefined) return String(float);
   if (!value) return "?";
   const unsigned = BigInt(value);
@@ -11,13 +13,19 @@ function number({ value, float }, bits) {
   return value;
 }
 
+/** Whether shares are of calls, and not of the time of those that windows reached. */
+function isOfCalls({ base }) {
+  return base === "executions" || base === "entries";
+}
+
 /** The values of an argument in the form that listings have them. */
 function ofArgument(argument) {
+  const position = argument.arg === null ? argument.register : `argument ${argument.arg + 1}`;
   return {
-    p: argument.arg === null ? argument.register : `argument ${argument.arg + 1}`,
+    p: argument.name === undefined ? position : `${position}, ${brief(argument.name, 40)}`,
     register: argument.register,
     r: argument.reached, u: argument.unknown, d: argument.distinct, t: 1,
-    e: argument.base === "executions",
+    e: isOfCalls(argument),
     v: argument.values.map((one) => [number(one, argument.bits), one.percent, one.low, one.high]),
   };
 }
