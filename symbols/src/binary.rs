@@ -136,6 +136,12 @@ impl Binary {
         Apart(self.source.apart())
     }
 
+    /// As [`Binary::apart`], if there is a section of that name: else no symbols need be read to
+    /// know that there is none.
+    pub(crate) fn apart_with(&self, section: &str) -> Option<Apart> {
+        self.has_section(section).then(|| self.apart())
+    }
+
     /// The text in a range of the file up to its first zero byte, if there is one.
     #[must_use]
     pub fn text(&self, range: Range<u64>) -> Option<&str> {
@@ -194,10 +200,7 @@ impl Binary {
 
     /// A section that may be compressed, or have the name of one that is.
     fn packed_section(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        if !self.has_section(name) {
-            return None;
-        }
-        let apart = self.apart();
+        let apart = self.apart_with(name)?;
         let file = apart.parsed()?;
         let section = file.section_by_name(name)?;
         let packed = section.compressed_file_range().ok()?;

@@ -130,10 +130,7 @@ fn places_of(folder: &Path, name: &[u8], path: &Path) -> Vec<PathBuf> {
 
 /// The name and the build id of the file that a debug file shares with others.
 fn alternative(debug: &Binary) -> Option<(Vec<u8>, String)> {
-    if !debug.has_section(".gnu_debugaltlink") {
-        return None;
-    }
-    let apart = debug.apart();
+    let apart = debug.apart_with(".gnu_debugaltlink")?;
     let file = apart.parsed()?;
     let (name, build_id) = file.gnu_debugaltlink().ok().flatten()?;
     Some((name.to_vec(), hex(build_id)))
@@ -141,10 +138,7 @@ fn alternative(debug: &Binary) -> Option<(Vec<u8>, String)> {
 
 /// The name of the debug file, without a folder, and its checksum.
 fn link(image: &Binary) -> Option<(Vec<u8>, u32)> {
-    if !image.has_section(".gnu_debuglink") {
-        return None;
-    }
-    let apart = image.apart();
+    let apart = image.apart_with(".gnu_debuglink")?;
     let file = apart.parsed()?;
     let (name, checksum) = file.gnu_debuglink().ok().flatten()?;
     let plain = !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..";

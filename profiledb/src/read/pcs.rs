@@ -35,21 +35,14 @@ impl Pcs {
         add: impl FnOnce() -> usize,
     ) -> usize {
         let (page, offset) = split(address);
-        let number = self.list(image, page);
-        if number >= self.lists.len() {
-            self.lists.resize_with(number + 1, Vec::new);
-        }
-        let Some(list) = self.lists.get_mut(number) else {
-            return add();
-        };
+        let list = self.list(image, page);
         // Most come in their order.
         let at = match list.last() {
             Some((last, _)) if *last < offset => Err(list.len()),
             _ => list.binary_search_by_key(&offset, |(offset, _)| *offset),
         };
-        match at.map(|at| list.get(at)) {
-            Ok(Some((_, place))) => *place,
-            Ok(None) => add(),
+        match at {
+            Ok(at) => list[at].1,
             Err(at) => {
                 let place = add();
                 list.insert(at, (offset, place));
@@ -58,15 +51,17 @@ impl Pcs {
         }
     }
 
-    /// The number of the list of a page, which may be that of the next one.
-    fn list(&mut self, image: usize, page: u64) -> usize {
+    fn list(&mut self, image: usize, page: u64) -> &mut Vec<(u16, usize)> {
         let key = (image, page);
         let number = match self.last {
             Some((last, number)) if last == key => number,
             _ => *self.pages.entry(key).or_insert(self.lists.len()),
         };
+        if number == self.lists.len() {
+            self.lists.push(Vec::new());
+        }
         self.last = Some((key, number));
-        number
+        &mut self.lists[number]
     }
 }
 

@@ -10,6 +10,7 @@ use symbols::{Exports, Offered};
 use super::{STUB, Symbols};
 use crate::elf;
 use crate::guard::fenced;
+use crate::liveness::Code as _;
 use crate::symbolize::Bounds;
 
 /// Bytes of tables that are held to find functions by name.
@@ -55,20 +56,10 @@ impl Symbols<'_> {
         &self,
         stubs: &[(usize, u64)],
     ) -> BTreeMap<(usize, u64), (usize, u64)> {
-        let leads: BTreeMap<(usize, u64), String> = stubs
+        stubs
             .iter()
             .filter(|place| self.may_be_stub(**place))
-            .filter_map(|(image, address)| {
-                let (_, _, name) = self.elf(*image)?.plt(*address)?;
-                Some(((*image, *address), name.to_owned()))
-            })
-            .collect();
-        if leads.is_empty() {
-            return BTreeMap::new();
-        }
-        leads
-            .into_iter()
-            .filter_map(|(stub, name)| Some((stub, self.offered(&name)?)))
+            .filter_map(|place| Some((*place, self.behind_stub(place.0, place.1)?)))
             .collect()
     }
 
@@ -91,7 +82,7 @@ impl Symbols<'_> {
     /// others. An indirect function has no address to offer, and no other of its name is meant
     /// then.
     pub(super) fn offered(&self, name: &str) -> Option<(usize, u64)> {
-        let offers = self.offers.get_or_init(|| self.offers());
+        let offers = self.offers.get_or_init(|| self.look_at_tables());
         if let Some(known) = offers.found.borrow().get(name) {
             return *known;
         }
@@ -111,7 +102,7 @@ impl Symbols<'_> {
     }
 
     /// Looks at the tables of all images, few of which are needed for more.
-    fn offers(&self) -> Offers {
+    fn look_at_tables(&self) -> Offers {
         let mut left = MAX_TABLES;
         let tables = (0..self.images.len()).map(|image| {
             let of = |elf: &elf::Elf| fenced(|| Exports::of(elf.binary())).flatten();
