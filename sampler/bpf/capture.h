@@ -155,6 +155,8 @@ struct work {
 	u32 pieces, pieces_end;
 	/* What the second look reads: twice as much as there can be, a power of two. */
 	u64 again[2 * MAX_PIECE_BYTES / 8];
+	/* Two lines, one of which a line is read to that must not go to where it belongs at once. */
+	u64 apart[16];
 	/* Of a second record: the time of the first, and bytes of vector registers. */
 	u64 time_of_first;
 	u32 vector_bytes;
@@ -196,6 +198,15 @@ static inline u64 within(u64 value, u64 mask)
 {
 	__asm__ volatile("" : "+r"(value));
 	return value & mask;
+}
+
+/* Where a pointer points, as a number. It goes through memory: verifiers do not do it otherwise. */
+static inline u64 number_of(struct work *work, const void *pointer)
+{
+	volatile u64 *address = &work->address;
+
+	*address = (u64)pointer;
+	return *address;
 }
 
 /* No memory can be there: null pointers with what is added to them, and what is no address. */

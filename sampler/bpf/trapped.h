@@ -54,7 +54,8 @@ static __attribute__((noinline)) int enter_block(struct interrupt *interrupt)
 	return 0;
 }
 
-/* Reads a block's operands where it ends. */
+/* Reads a block's operands where it ends: twice, since another thread's store may come between two
+ * bytes of a copy (is_torn()). */
 static inline void leave_block(struct trapped *thread)
 {
 	u32 index;
@@ -63,6 +64,7 @@ static inline void leave_block(struct trapped *thread)
 	for (index = 0; index < BLOCK_OPERANDS; index++) {
 		struct block_operand *operand = &thread->operands[index];
 		u32 bytes = operand->bytes;
+		u64 again[2] = { 0 };
 
 		if (!bytes || bytes > sizeof(operand->held))
 			continue;
@@ -70,7 +72,9 @@ static inline void leave_block(struct trapped *thread)
 		asm volatile("" : "+r"(bytes));
 		bytes &= 2 * sizeof(operand->held) - 1;
 		operand->is_read = !bpf_probe_read_user(&operand->held, bytes,
-							(void *)operand->address);
+							(void *)operand->address) &&
+				   !bpf_probe_read_user(again, bytes, (void *)operand->address) &&
+				   again[0] == operand->held;
 	}
 }
 

@@ -12,13 +12,46 @@ static inline u32 line_slot(u64 line)
 	return (u32)(line >> 6 ^ line >> 12) & (LINES - 1);
 }
 
+/* Whether a copy of a line to there is one that may tear its words. The kernel copies a process's
+ * memory by a string instruction. That moves words whole, except where processors take source and
+ * destination for overlapping ones: they look at the offsets within a page alone, and if the
+ * destination is behind the source by less than a line, the first byte goes on its own way (seen on
+ * AMD's, below 32 bytes; Intel's optimisation manual warns of 64). Another thread's store may come
+ * between. */
+static inline int is_torn(u64 to, u64 line)
+{
+	u64 behind = (to - line) & 4095;
+
+	return behind && behind < 64;
+}
+
+/* Reads a line to elsewhere, and brings it from there. */
+static INLINE int read_apart(struct work *work, u64 *to, u64 line)
+{
+	u64 *apart = work->apart;
+	u32 index;
+
+	/* Not both halves are behind the line by less than it is long. */
+	if (is_torn(number_of(work, apart), line))
+		apart += 8;
+	if (read_user(apart, 64, line))
+		return 1;
+	for (index = 0; index < 8; index++)
+		to[index] = apart[index];
+	return 0;
+}
+
 static INLINE int read_line(struct work *work, u32 used, u64 line)
 {
-	void *to = &work->tail[within(used + 1, TAIL_WORDS - 1)];
+	u64 *to = &work->tail[within(used + 1, TAIL_WORDS - 1)];
 
 	if (work->kernel)
 		return !is_allowed(work, line, 64) || read_kernel(to, 64, line);
-	return line >> 56 || !may_read(work, line) || read_user(to, 64, line);
+	if (line >> 56 || !may_read(work, line))
+		return 1;
+	if (is_torn(number_of(work, to), line))
+		return read_apart(work, to, line);
+	return read_user(to, 64, line);
 }
 
 /* Reads the line at an address, unless it was. Its first word's index in the tail; 0: not to be

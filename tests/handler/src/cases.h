@@ -54,6 +54,10 @@ struct way_case {
 struct way_result {
 	/* Of an instruction that is only decoded: length, kind, displacement, immediate operand. */
 	u32 end, failures, followed, reads;
+	/* Lines that were read to where a copy may tear them, and to elsewhere first. */
+	u32 torn, apart;
+	/* Something else was noted than what was there. */
+	u32 wrong, reserved;
 	u64 read[MOST_READS];
 };
 

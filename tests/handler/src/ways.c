@@ -25,14 +25,12 @@ static u64 mixed(u64 word)
 	return word ^ word >> 32;
 }
 
-static long read_user(void *to, u32 size, u64 address)
+/* Memory; 0 if it can be read. */
+static long make_up(void *to, u32 size, u64 address)
 {
 	u8 *bytes = to;
 	u32 index;
 
-	if (result.reads < MOST_READS)
-		result.read[result.reads] = address;
-	result.reads++;
 	memset(to, 0, size);
 	for (index = 0; index < size; index++) {
 		u64 at = address + index;
@@ -50,6 +48,20 @@ static long read_user(void *to, u32 size, u64 address)
 		bytes[index] = (u8)(word >> 8 * (at & 7));
 	}
 	return 0;
+}
+
+static int is_apart(const void *to);
+
+static long read_user(void *to, u32 size, u64 address)
+{
+	u64 behind = ((u64)to - address) & 4095;
+
+	result.torn += size == 64 && behind && behind < 64;
+	result.apart += is_apart(to);
+	if (result.reads < MOST_READS)
+		result.read[result.reads] = address;
+	result.reads++;
+	return make_up(to, size, address);
 }
 
 /* An entry of a page table: what it holds follows from where it lies. */
@@ -78,10 +90,33 @@ static struct fork *fork_at(u32 index)
 
 #define HAS_KERNEL_MEMORY
 #include "way_host.h"
+
+/* Whether the tail has of each line what is there. */
+static int is_right(void)
+{
+	u64 line[8];
+	u32 at;
+
+	for (at = 0; at < work.record.tail_words; at += 9) {
+		u64 head = work.tail[at];
+		u64 address = (s64)(head << (64 - HEAD_ADDRESS_BITS)) >> (64 - HEAD_ADDRESS_BITS);
+
+		if (make_up(line, 64, address) || memcmp(line, &work.tail[at + 1], 64))
+			return 0;
+	}
+	return 1;
+}
+
+static int is_apart(const void *to)
+{
+	return (const u64 *)to >= work.apart && (const u64 *)to < work.apart + 16;
+}
 #include "tables.h"
 
 int main(void)
 {
+	u32 torn;
+
 	if (fread(&code, sizeof(code), 1, stdin) != 1)
 		return 1;
 	text = malloc(code.bytes + 1);
@@ -123,7 +158,11 @@ int main(void)
 		work.way.room = TAIL_WORDS - CHANGES_SPARE;
 		follow_way(&work, given.most, given.bases);
 		work.pieces_end = work.record.tail_words;
+		result.wrong = !is_right();
+		/* A second look that is torn finds a change: no more is believed then. */
+		torn = result.torn;
 		look_at_pieces(&work);
+		result.torn = torn;
 		result.end = work.way.end;
 		result.failures = work.way.failures;
 		result.followed = work.way.followed;

@@ -44,6 +44,11 @@ struct Answer {
     reads: Vec<u64>,
     /// How many there were.
     count: u32,
+    /// Lines that were read to where a copy may tear them, and to elsewhere first.
+    torn: u32,
+    apart: u32,
+    /// Something else was noted than what was there.
+    wrong: u32,
 }
 
 impl Host {
@@ -80,6 +85,9 @@ impl Host {
             followed: result.followed,
             reads: result.read.into_iter().take(count as usize).collect(),
             count,
+            torn: result.torn,
+            apart: result.apart,
+            wrong: result.wrong,
         })
     }
 }
@@ -319,13 +327,14 @@ fn instructions_at_random() {
 }
 
 /// Whatever the code is and the registers are, the way ends in time, and reads whole lines of user
-/// memory, no more than there is room for.
+/// memory, no more than there is room for. What it notes is what is there, and no line goes to
+/// where a copy may tear it.
 #[test]
 fn hostile_code_reads_user_memory_only() {
     let text = Text::own().unwrap();
     let host = Host::start(&text).unwrap();
     let mut random = StdRng::seed_from_u64(9);
-    let mut read = 0;
+    let (mut read, mut apart) = (0, 0);
     for round in 0..20_000_u32 {
         let mut registers = [0; 20];
         for register in &mut registers {
@@ -355,9 +364,15 @@ fn hostile_code_reads_user_memory_only() {
         for address in &got.reads {
             assert!(address % 64 == 0 && address >> 56 == 0, "{address:x}");
         }
+        assert!(got.torn == 0 && got.wrong == 0, "{got:?}");
         read += got.count;
+        apart += got.apart;
     }
-    assert!(read > 20_000, "only {read} reads");
+    println!("{read} reads, {apart} of them to elsewhere first");
+    assert!(
+        read > 20_000 && apart > 100,
+        "only {read} reads, {apart} apart"
+    );
 }
 
 struct Interpreted<'a> {
