@@ -23,6 +23,18 @@ struct Escape {
     set: Option<SetRegister>,
 }
 
+/// The vector registers of a processor. A block loads them whole: what it left of them would be that
+/// of the code before, which is not the same each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VectorRegisters {
+    /// Of 16 bytes.
+    Xmm,
+    /// Of 32 bytes.
+    Ymm,
+    /// Of 64 bytes, with masks: AVX-512 with bytes and words.
+    Zmm,
+}
+
 /// A block in the making.
 pub(crate) struct BlockAssembly {
     name: String,
@@ -39,7 +51,7 @@ pub(crate) struct BlockAssembly {
 
 impl BlockAssembly {
     /// Begins a block that has these regions at hand.
-    pub(crate) fn begin(name: &str, bases: [Region; 4], wide: bool) -> Self {
+    pub(crate) fn begin(name: &str, bases: [Region; 4], vectors: VectorRegisters) -> Self {
         let mut block = Self {
             name: name.to_owned(),
             text: String::new(),
@@ -51,11 +63,12 @@ impl BlockAssembly {
             stack: 0,
         };
         block.uses = bases.iter().fold(0, |bits, region| bits | region.bit());
-        block.prologue(wide);
+        block.prologue(vectors);
         block
     }
 
-    fn prologue(&mut self, wide: bool) {
+    fn prologue(&mut self, vectors: VectorRegisters) {
+        let wide = vectors == VectorRegisters::Zmm;
         let _ = writeln!(
             self.text,
             "\t.globl {0}\n\t.type {0}, @function\n{0}:",
@@ -66,10 +79,10 @@ impl BlockAssembly {
         self.line(&format!("mov rsp, [r15+{}]", Region::Stack.offset()));
         for i in 0..if wide { 32 } else { 16 } {
             let at = layout::VECTORS + 64 * i;
-            self.line(&if wide {
-                format!("vmovdqu64 zmm{i}, [rsi+{at}]")
-            } else {
-                format!("movdqu xmm{i}, [rsi+{at}]")
+            self.line(&match vectors {
+                VectorRegisters::Xmm => format!("movdqu xmm{i}, [rsi+{at}]"),
+                VectorRegisters::Ymm => format!("vmovdqu ymm{i}, [rsi+{at}]"),
+                VectorRegisters::Zmm => format!("vmovdqu64 zmm{i}, [rsi+{at}]"),
             });
         }
         if wide {
@@ -107,7 +120,7 @@ impl BlockAssembly {
     }
 
     /// Ends it: the text, and where faults go on.
-    pub(crate) fn end(mut self, wide: bool) -> (String, String) {
+    pub(crate) fn end(mut self, vectors: VectorRegisters) -> (String, String) {
         self.line("cld");
         for register in FREE {
             let at = layout::OUT + 8 * register.number();
@@ -120,7 +133,7 @@ impl BlockAssembly {
             layout::OUT + 120
         ));
         self.line(&format!("ldmxcsr [r15+{}]", layout::OUT + 120));
-        if wide {
+        if vectors != VectorRegisters::Xmm {
             self.line("vzeroupper");
         }
         self.line("ret");

@@ -47,6 +47,7 @@ use vcpi_tests::needs::{Missing, gcc};
 use vcpi_tests::programs::Programs;
 use vcpi_tests::variable;
 
+use crate::block::VectorRegisters;
 use crate::codes::Codes;
 use crate::features::Features;
 use crate::judge::Verdict;
@@ -131,9 +132,14 @@ fn engines(programs: &Programs) -> Result<Vec<String>> {
 /// What this processor has.
 fn machine() -> Result<Machine> {
     let features = Features::of_this_processor()?;
+    let vectors = match (features.named("avx512bw"), features.named("avx")) {
+        (true, _) => VectorRegisters::Zmm,
+        (false, true) => VectorRegisters::Ymm,
+        (false, false) => VectorRegisters::Xmm,
+    };
     Ok(Machine {
         codes: Codes::of_this_processor(&features)?,
-        wide: features.named("avx512bw"),
+        vectors,
         segments: features.named("fsgsbase"),
     })
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::block::BlockAssembly;
+use crate::block::{BlockAssembly, VectorRegisters};
 use crate::codes::Codes;
 use crate::compiled;
 use crate::edges;
@@ -44,8 +44,7 @@ impl Source {
 /// What of the processor decides what can be generated.
 pub(crate) struct Machine {
     pub(crate) codes: Codes,
-    /// AVX-512 with bytes and words, and what came before it.
-    pub(crate) wide: bool,
+    pub(crate) vectors: VectorRegisters,
     pub(crate) segments: bool,
 }
 
@@ -92,18 +91,18 @@ pub(crate) fn generate(kind: &Kind, seed: u64, machine: &Machine) -> Source {
             continue;
         }
         let regions = kind.regions(rng);
-        let mut block = BlockAssembly::begin(&name, regions, machine.wide);
+        let mut block = BlockAssembly::begin(&name, regions, machine.vectors);
         for _ in 0..rng.random_range(10..30) {
             steps::add(
                 kind.step(rng),
                 &mut block,
                 &machine.codes,
-                machine.wide,
+                machine.vectors == VectorRegisters::Zmm,
                 rng,
             );
         }
         let (uses, remaps) = (block.uses, u32::from(block.remaps));
-        let (body, own_escapes) = block.end(machine.wide);
+        let (body, own_escapes) = block.end(machine.vectors);
         text.push_str(&body);
         escapes.push_str(&own_escapes);
         let _ = writeln!(functions, "block_function {name};");
