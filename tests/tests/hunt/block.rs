@@ -23,8 +23,8 @@ struct Escape {
     set: Option<SetRegister>,
 }
 
-/// The vector registers of a processor. A block loads them whole: what it left of them would be that
-/// of the code before, which is not the same each time.
+/// The vector registers of a processor. A block loads them whole: what it left of them would be of
+/// the code before, which is not the same each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VectorRegisters {
     /// Of 16 bytes.
