@@ -30,6 +30,9 @@ pub(crate) enum PgoCommand {
         /// Samples per second and processor.
         #[arg(long, value_name = "HZ", default_value_t = 1000)]
         rate: u32,
+        /// Callers of each sample that are recorded at most [default: vcpid's].
+        #[arg(long, value_name = "N")]
+        frames: Option<u8>,
         #[command(flatten)]
         how: How,
         /// The command.
@@ -50,6 +53,9 @@ pub(crate) enum PgoCommand {
         /// Take more code for hot: the second build to try.
         #[arg(long)]
         hot: bool,
+        /// Tell the counts of a function apart by the calls that lead there (--by profgen).
+        #[arg(long)]
+        contexts: bool,
         /// Keep relocations in the program, which BOLT needs.
         #[arg(long)]
         relocations: bool,
@@ -126,10 +132,11 @@ impl PgoCommand {
             PgoCommand::Record {
                 output,
                 rate,
+                frames,
                 how,
                 command,
             } => {
-                how.take(&[record(output, *rate, command)])?;
+                how.take(&[record(output, *rate, *frames, command)])?;
                 if !how.dry_run {
                     say(&format!(
                         "next: vcpi pgo build -i {} --image PROGRAM -- COMMAND",
@@ -142,6 +149,7 @@ impl PgoCommand {
                 by,
                 skeleton,
                 hot,
+                contexts,
                 relocations,
                 from,
                 how,
@@ -151,6 +159,7 @@ impl PgoCommand {
                     by: *by,
                     skeleton: skeleton.as_deref(),
                     hot: *hot,
+                    contexts: *contexts,
                     relocations: *relocations,
                 };
                 how.take(&build(common, wanted, *from, *how, command)?)
@@ -220,12 +229,16 @@ impl How {
     }
 }
 
-fn record(output: &Path, rate: u32, command: &[OsString]) -> BuildStep {
+fn record(output: &Path, rate: u32, frames: Option<u8>, command: &[OsString]) -> BuildStep {
     let mut step = BuildStep::new([vcpid()]);
     step.words.extend(["record", "-o"].map(OsString::from));
     step.words.push(output.into());
     step.words.push("--rate".into());
     step.words.push(rate.to_string().into());
+    if let Some(frames) = frames {
+        step.words.push("--frames".into());
+        step.words.push(frames.to_string().into());
+    }
     step.words.push("--".into());
     step.words.extend(command.iter().cloned());
     step

@@ -59,6 +59,36 @@ fn build_is_three_commands() {
     );
 }
 
+/// Counts for each caller are an option of the recording and of the export.
+#[test]
+fn contexts() {
+    let args = [
+        "record",
+        "--dry-run",
+        "--frames",
+        "16",
+        "--",
+        "./lua",
+        "bench.lua",
+    ];
+    let record = dry(&args).concat();
+    assert!(
+        record.ends_with("--rate 1000 --frames 16 -- ./lua bench.lua"),
+        "{record}"
+    );
+    let args = [
+        "build",
+        "--dry-run",
+        "--image",
+        "./lua",
+        "--contexts",
+        "--",
+        "make",
+    ];
+    let export = "vcpi export profgen --image ./lua -o /here/lua.profgen --contexts";
+    assert_eq!(dry(&args).first().map(String::as_str), Some(export));
+}
+
 /// Each other route has its exports and its reader before the build, in the order of their files.
 #[test]
 fn routes() {
@@ -116,6 +146,14 @@ fn wrong_options() {
             "--hot is of --by profgen and proftext",
         ),
         (&["--hot", "--", "make"], "name its program with --image"),
+        (
+            &["--contexts", "--", "make"],
+            "name its program with --image",
+        ),
+        (
+            &["--by", "gcov", "--contexts", "--image", "p", "--", "make"],
+            "--contexts is of --by profgen alone",
+        ),
     ] {
         let output = pgo(dir.path(), "/nowhere", &[&["build"], args].concat());
         let errors = text(&output.stderr);

@@ -1,17 +1,21 @@
 //! `profgen`: counts of code as llvm-profgen reads them, for sample-based optimisation by clang
 //! and rustc.
 
+mod contexts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args as _};
+use clap::{ArgMatches, Args};
 use flow::Way;
+use protocol::Kinds;
 
+use self::contexts::{Callers, ContextProfile};
 use super::Export;
-use super::program::{CODE, Options, Program, write_program};
+use super::program::{CODE, Program, options};
 use crate::failure::Failure;
-use crate::render::whole;
+use crate::render::{counted, whole};
 use crate::view::View;
 
 /// See the module.
@@ -23,10 +27,24 @@ pub(crate) const EXPORT: Export = Export {
     is_binary: false,
     by_flush: false,
     stubs: false,
-    rows: CODE,
+    rows: Kinds {
+        stacks: true,
+        ..CODE
+    },
     options: Options::augment_args,
     write,
 };
+
+/// Options of this export.
+#[derive(Debug, Args)]
+struct Options {
+    /// Export also what rests on fewer than 2500 samples.
+    #[arg(long)]
+    few: bool,
+    /// Tell the counts of a function apart by the calls that lead there.
+    #[arg(long)]
+    contexts: bool,
+}
 
 /// Counts are whole numbers there: this many stand for one sample.
 pub(super) const UNIT: f64 = 1000.0;
@@ -44,20 +62,54 @@ pub(super) fn count(count: f64) -> Option<u64> {
 }
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
-    write_program(
-        view,
-        matches,
-        EXPORT.name,
-        "no code of it ran",
-        text,
-        commands,
-    )
+    let Options { few, contexts } = options(matches)?;
+    let program = Program::new(view, EXPORT.name, few)?;
+    let mut said = program.coverage();
+    let text = match contexts {
+        false => text(&program),
+        true => by_contexts(view, &program, &mut said)?,
+    };
+    if text.is_empty() {
+        return Err(Failure::Nothing("no code of it ran".to_owned()));
+    }
+    view.notes.extend(said);
+    view.notes
+        .extend(commands(&program, matches.get_one("output")));
+    Ok(text.into_bytes())
+}
+
+/// The profile by contexts; what it rests on is said.
+fn by_contexts(
+    view: &View<'_>,
+    program: &Program,
+    said: &mut Vec<String>,
+) -> Result<String, Failure> {
+    let callers = Callers::of(view, program);
+    let path = program.path.display();
+    if callers.known == 0.0 {
+        return Err(Failure::Nothing(format!(
+            "{path}: no caller is known that contexts could be told apart by: record with \
+             --frames 16"
+        )));
+    }
+    let profile = ContextProfile::of(program, &callers).ok_or_else(|| {
+        Failure::Nothing(format!(
+            "{path} has no debug information, by which contexts are named: build it with {FLAGS}, \
+             and record that"
+        ))
+    })?;
+    said.push(format!(
+        "callers are known of {:.0} % of the samples: {}",
+        100.0 * callers.known,
+        counted(profile.len() as u64, "context"),
+    ));
+    Ok(profile.text())
 }
 
 /// The profile; empty without a range.
 pub(super) fn text(program: &Program) -> String {
-    let mut ranges = BTreeMap::<(u64, u64), f64>::new();
-    let mut branches = BTreeMap::<(u64, u64), f64>::new();
+    let mut ranges = PlaceSums::new();
+    let mut branches = PlaceSums::new();
     for function in &program.functions {
         for (block, count) in function.code.blocks.iter().zip(&function.counts.blocks) {
             *ranges.entry((block.start, block.last)).or_default() += count;
@@ -68,14 +120,21 @@ pub(super) fn text(program: &Program) -> String {
             }
         }
     }
+    rows(&ranges, &branches)
+}
+
+/// Counts by two addresses.
+type PlaceSums = BTreeMap<(u64, u64), f64>;
+
+/// Ranges and branches as lines; empty without a range.
+fn rows(ranges: &PlaceSums, branches: &PlaceSums) -> String {
     let mut text = String::new();
-    let parts = [(ranges, "-"), (branches, "->")];
-    for (index, (rows, arrow)) in parts.into_iter().enumerate() {
-        let rows = rows
-            .into_iter()
-            .filter_map(|(key, sum)| Some((key, count(sum)?)));
-        let rows: Vec<((u64, u64), u64)> = rows.collect();
-        if index == 0 && rows.is_empty() {
+    for (sums, arrow) in [(ranges, "-"), (branches, "->")] {
+        let rows = sums
+            .iter()
+            .filter_map(|(key, sum)| Some((key, count(*sum)?)));
+        let rows: Vec<(&(u64, u64), u64)> = rows.collect();
+        if arrow == "-" && rows.is_empty() {
             return String::new();
         }
         let _ = writeln!(text, "{}", rows.len());

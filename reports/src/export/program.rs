@@ -57,6 +57,13 @@ pub(crate) struct CountedFunction {
     pub(crate) directions: f64,
 }
 
+impl CountedFunction {
+    /// Where it begins.
+    pub(crate) fn start(&self) -> u64 {
+        self.code.blocks.first().map_or(0, |block| block.start)
+    }
+}
+
 /// A program.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -223,6 +230,14 @@ impl Program {
     pub(crate) fn name_at(&self, address: u64) -> Option<String> {
         let found = fenced(|| self.names.find(&self.binary, address)).flatten()?;
         (found.start == address && !found.name.is_empty()).then_some(found.name)
+    }
+
+    /// Where the function around an address begins, if anything was seen of it.
+    pub(crate) fn function_at(&self, address: u64) -> Option<u64> {
+        let behind = self.functions.partition_point(|one| one.start() <= address);
+        let found = self.functions.get(behind.checked_sub(1)?)?;
+        let last = found.code.blocks.last()?;
+        (address < last.end).then(|| found.start())
     }
 
     /// The addresses of the instructions from one address up to another.

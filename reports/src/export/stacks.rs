@@ -1,7 +1,7 @@
 //! What exports of call stacks are made of: interrupts with the functions around them, from the
 //! code that was interrupted to its callers, each with source file, line and what is inlined there.
 
-mod paths;
+pub(crate) mod paths;
 
 use std::collections::BTreeMap;
 

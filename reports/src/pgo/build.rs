@@ -19,6 +19,7 @@ pub(super) struct Wanted<'a> {
     pub(super) by: Route,
     pub(super) skeleton: Option<&'a Path>,
     pub(super) hot: bool,
+    pub(super) contexts: bool,
     pub(super) relocations: bool,
 }
 
@@ -35,8 +36,9 @@ impl Wanted<'_> {
                 "--skeleton is of --by proftext alone"
             }
             by if self.hot && !by.has_cutoff() => "--hot is of --by profgen and proftext alone",
-            _ if self.hot && !with_profile => {
-                "--hot is about a profile; name its program with --image"
+            by if self.contexts && by != Route::Profgen => "--contexts is of --by profgen alone",
+            _ if (self.hot || self.contexts) && !with_profile => {
+                "--hot and --contexts are about a profile; name its program with --image"
             }
             _ => return Ok(()),
         };
@@ -82,6 +84,9 @@ pub(super) fn build(
         let file = beside(image, ending)?;
         let mut step = export(common, wanted.by.export(), image.as_ref(), &file, from);
         step.words.extend(options.iter().map(OsString::from));
+        if wanted.contexts {
+            step.words.push("--contexts".into());
+        }
         if let Some(skeleton) = &skeleton {
             step.words.extend(["--skeleton".into(), skeleton.into()]);
         }
@@ -226,6 +231,7 @@ mod tests {
         by: Route::Profgen,
         skeleton: None,
         hot: false,
+        contexts: false,
         relocations: false,
     };
 

@@ -4,6 +4,7 @@
 //! Needs the release build of both programs, the engine `bpf`, the tools of LLVM in one version,
 //! and valgrind, whose simulator counts exactly.
 
+mod contexts;
 mod counts;
 mod exports;
 mod languages;
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
     let tests = [
         RIGHT_COUNTS,
         SAMPLE_USE,
+        contexts::CONTEXTS,
+        contexts::NO_SOURCE,
         BOLT,
         OTHER_BUILD,
         steps::PGO,

@@ -14,9 +14,12 @@ use crate::process::{progress, run, shown};
 
 /// The version of LLVM's tools.
 pub(super) const LLVM: &str = "22";
-/// Flags of every build by clang. BOLT wants the relocations, and a fixed address.
+/// Flags of every build by clang. BOLT wants the relocations, and a fixed address; Propeller wants
+/// the map of blocks, which changes no code.
 const CLANG: &str = "-O2 -w -g1 -fdebug-info-for-profiling -funique-internal-linkage-names \
-                     -fno-pie -no-pie -Wl,--emit-relocs -Wl,--build-id";
+                     -fno-pie -no-pie -fbasic-block-address-map -Wl,--emit-relocs -Wl,--build-id";
+/// Flags of every build by gcc.
+const GCC: &str = "-O2 -w -g -fno-pie -no-pie -Wl,--build-id";
 /// Flags of every build by rustc.
 const RUSTC: &str = "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling \
                      -Clink-arg=-Wl,--emit-relocs -Clink-arg=-Wl,--build-id";
@@ -43,22 +46,37 @@ pub(super) enum Variant {
     Vcpi,
     /// By the same, taking more code for hot.
     Hot,
+    /// By the same, with counts apart for callers.
+    Contexts,
     /// The plain build, laid out anew by `vcpi export bolt`.
     Bolt,
     /// That of [`Variant::Vcpi`], recorded again and laid out anew.
     VcpiBolt,
+    /// By `vcpi export proftext`.
+    Proftext,
+    /// By `vcpi export propeller`.
+    Propeller,
+    /// Plain, by gcc.
+    Gcc,
+    /// By gcc and `vcpi export gcov`.
+    Gcov,
 }
 
 impl Variant {
     /// All of them, each behind those that it is made of.
-    pub(super) const ALL: [Variant; 7] = [
+    pub(super) const ALL: [Variant; 12] = [
         Variant::Plain,
         Variant::Instrumented,
         Variant::Samples,
         Variant::Vcpi,
         Variant::Hot,
+        Variant::Contexts,
         Variant::Bolt,
         Variant::VcpiBolt,
+        Variant::Proftext,
+        Variant::Propeller,
+        Variant::Gcc,
+        Variant::Gcov,
     ];
 
     /// Its name, which its file has.
@@ -69,9 +87,35 @@ impl Variant {
             Variant::Samples => "samples",
             Variant::Vcpi => "vcpi",
             Variant::Hot => "hot",
+            Variant::Contexts => "contexts",
             Variant::Bolt => "bolt",
             Variant::VcpiBolt => "vcpi-bolt",
+            Variant::Proftext => "proftext",
+            Variant::Propeller => "propeller",
+            Variant::Gcc => "gcc",
+            Variant::Gcov => "gcov",
         }
+    }
+
+    /// The build without a profile by the same compiler, with which it is compared.
+    pub(super) fn baseline(self) -> Variant {
+        match self {
+            Variant::Gcov => Variant::Gcc,
+            _ => Variant::Plain,
+        }
+    }
+
+    /// Whether it is built by samples of the plain build, so that its gain can be held against
+    /// that of counters.
+    pub(super) fn is_by_samples(self) -> bool {
+        use Variant::{Gcc, Gcov, Instrumented, Plain};
+        !matches!(self, Plain | Instrumented | Gcc | Gcov)
+    }
+
+    /// Whether a program in this language can be built so.
+    pub(super) fn takes(self, language: Language) -> bool {
+        language != Language::Rust
+            || !matches!(self, Variant::Propeller | Variant::Gcc | Variant::Gcov)
     }
 }
 
@@ -171,7 +215,7 @@ impl Work {
         }
         progress(&format!("{}: {}", self.program.name, variant.name()));
         match variant {
-            Variant::Plain => self.compile("", variant.name()),
+            Variant::Plain | Variant::Gcc => self.compile("", variant, variant.name()),
             Variant::Instrumented => self.instrumented(),
             Variant::Samples => {
                 let path = self.recording(Variant::Plain)?;
@@ -180,33 +224,116 @@ impl Work {
                 self.symbolized("samples.raw")?;
                 self.sampled("samples.raw.prof", "", variant)
             }
+            Variant::Contexts => {
+                self.export(&["profgen", "--contexts"], Variant::Plain, "contexts.raw")?;
+                self.symbolized("contexts.raw")?;
+                self.sampled("contexts.raw.prof", "", variant)
+            }
             Variant::Vcpi => {
-                self.export("profgen", Variant::Plain, "vcpi.raw")?;
+                self.export(&["profgen"], Variant::Plain, "vcpi.raw")?;
                 self.symbolized("vcpi.raw")?;
                 self.sampled("vcpi.raw.prof", "", variant)
             }
             Variant::Hot => self.sampled("vcpi.raw.prof", HOT, variant),
             Variant::Bolt => self.laid_out(Variant::Plain, variant),
             Variant::VcpiBolt => self.laid_out(Variant::Vcpi, variant),
+            Variant::Proftext => {
+                let skeleton = ["--skeleton".into(), self.folder.join("skeleton").into()];
+                self.by_pgo(variant.name(), &skeleton, None, "counting")?;
+                self.by_pgo(
+                    variant.name(),
+                    &skeleton,
+                    Some(Variant::Plain),
+                    variant.name(),
+                )
+            }
+            Variant::Propeller | Variant::Gcov => self.by_pgo(
+                variant.name(),
+                &[],
+                Some(variant.baseline()),
+                variant.name(),
+            ),
         }
     }
 
     /// Builds the program with more flags.
-    fn compile(&self, more: &str, name: &str) -> Result<()> {
-        let out = self.folder.join(name);
-        let mut variables = vec![("OUT", OsString::from(&out))];
-        if self.program.language == Language::Rust {
-            // The flags for samples are among those that stable compilers keep for themselves.
-            variables.push(("RUSTC_BOOTSTRAP", "1".into()));
-            variables.push(("RUSTFLAGS", format!("{RUSTC} {more}").into()));
-        } else {
-            for (variable, compiler) in [("CC", "clang"), ("CXX", "clang++")] {
+    fn compile(&self, more: &str, variant: Variant, name: &str) -> Result<()> {
+        self.compile_by(&[], more, variant, name)
+    }
+
+    /// Builds the program by a command that chooses compilers, or by those of the variant.
+    fn compile_by(
+        &self,
+        before: &[OsString],
+        more: &str,
+        variant: Variant,
+        name: &str,
+    ) -> Result<()> {
+        let is_rust = self.program.language == Language::Rust;
+        let line = match is_rust {
+            true => self.program.build.to_owned(),
+            false => format!(
+                "CC=\"$CC $FLAGS\"; CXX=\"$CXX $FLAGS\"; {}",
+                self.program.build
+            ),
+        };
+        let shell = ["sh", "-ec", &line].map(OsString::from);
+        let words: Vec<OsString> = match is_rust {
+            // The line itself says where cargo is run.
+            true => shell
+                .into_iter()
+                .chain(["sh".into()])
+                .chain(before.iter().cloned())
+                .collect(),
+            false => before.iter().cloned().chain(shell).collect(),
+        };
+        let (compilers, flags) = match variant {
+            Variant::Gcc | Variant::Gcov => (["gcc", "g++"].map(str::to_owned), GCC.to_owned()),
+            _ => {
                 let linker = format!("--ld-path=/usr/bin/{}", tool("ld.lld"));
-                let line = format!("{} {CLANG} {linker} {more}", tool(compiler));
-                variables.push((variable, line.into()));
+                (["clang", "clang++"].map(tool), format!("{CLANG} {linker}"))
             }
+        };
+        let [c, cpp] = compilers;
+        let (program, args) = words.split_first().context("no command")?;
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.source())
+            .envs(self.variables());
+        command
+            .env("OUT", self.folder.join(name))
+            .env("CC", c)
+            .env("CXX", cpp);
+        command.env("FLAGS", format!("{flags} {more}"));
+        if is_rust {
+            // The flags for samples are among those that stable compilers keep for themselves.
+            command.env("RUSTC_BOOTSTRAP", "1");
+            command.env("RUSTFLAGS", format!("{RUSTC} {more}"));
         }
-        self.shell(self.program.build, &self.source(), &variables)
+        run(command.stdin(Stdio::null()))
+    }
+
+    /// Builds by `vcpi pgo build`, with the profile of another build if one is named.
+    fn by_pgo(
+        &self,
+        route: &str,
+        options: &[OsString],
+        profile: Option<Variant>,
+        name: &str,
+    ) -> Result<()> {
+        let mut words: Vec<OsString> = vec![self.own.vcpi.clone().into()];
+        words.extend(["pgo", "build", "--by", route].map(OsString::from));
+        words.extend(options.iter().cloned());
+        let mut compiler = Variant::Plain;
+        if let Some(profile) = profile {
+            let database = self.recording(profile)?;
+            words.extend(["-i".into(), database.into()]);
+            words.extend(["--image".into(), self.build(profile).into()]);
+            compiler = profile;
+        }
+        words.push("--".into());
+        self.compile_by(&words, "", compiler, name)
     }
 
     /// Runs the load to train on, in a folder of its own, by a program that lies here.
@@ -236,13 +363,18 @@ impl Work {
             true => ["-Cprofile-generate=", "-Cprofile-use="],
             false => ["-fprofile-generate=", "-fprofile-use="],
         };
-        self.compile(&format!("{generate}{}", counters.display()), "counting")?;
+        self.compile(
+            &format!("{generate}{}", counters.display()),
+            Variant::Instrumented,
+            "counting",
+        )?;
         self.train("counting", &[])?;
         let mut merge = Command::new(tool("llvm-profdata"));
         merge.args(["merge", "-o"]).arg(&profile).arg(&counters);
         run(&mut merge)?;
         let using = format!("{using}{}", profile.display());
-        self.compile(&using, Variant::Instrumented.name())
+        let variant = Variant::Instrumented;
+        self.compile(&using, variant, variant.name())
     }
 
     /// The recording of a build, which is made unless it is there.
@@ -257,6 +389,8 @@ impl Work {
                 "-q".into(),
                 "--rate".into(),
                 "1000".into(),
+                "--frames".into(),
+                "16".into(),
                 "-o".into(),
                 database.clone().into(),
                 "--".into(),
@@ -268,10 +402,10 @@ impl Work {
     }
 
     /// Exports a build's recording to a file. What the export rests on is kept beside it.
-    fn export(&self, kind: &str, variant: Variant, file: &str) -> Result<()> {
+    fn export(&self, kind: &[&str], variant: Variant, file: &str) -> Result<()> {
         let database = self.recording(variant)?;
         let mut command = Command::new(&self.own.vcpi);
-        command.args(["export", kind, "-i"]).arg(database);
+        command.arg("export").args(kind).arg("-i").arg(database);
         command.arg("--image").arg(self.build(variant));
         command.arg("-o").arg(self.folder.join(file));
         let output = command.stdin(Stdio::null()).output()?;
@@ -328,7 +462,7 @@ impl Work {
         if !option.is_empty() {
             flags += &format!(" {llvm}{option}");
         }
-        self.compile(&flags, variant.name())
+        self.compile(&flags, variant, variant.name())
     }
 
     /// Lays out a build anew.
@@ -336,7 +470,7 @@ impl Work {
         let name = to.name();
         let file = |ending: &str| self.folder.join(format!("{name}.{ending}"));
         let old = self.build(from);
-        self.export("bolt", from, &format!("{name}.raw"))?;
+        self.export(&["bolt"], from, &format!("{name}.raw"))?;
         let mut command = Command::new(tool("perf2bolt"));
         command.arg(&old).arg("--pa");
         command

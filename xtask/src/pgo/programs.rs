@@ -17,7 +17,7 @@ pub(super) struct Program {
     pub(super) sources: &'static [&'static str],
     /// Makes what all builds read.
     pub(super) prepare: &'static str,
-    /// Builds `$OUT` by `$CC` or `$CXX`, which have all flags.
+    /// Builds `$OUT` by `$CC` or `$CXX`, which have all flags, or by cargo, behind `"$@"`.
     pub(super) build: &'static str,
     /// Makes what it reads, in `$DATA`.
     pub(super) data: &'static str,
@@ -135,7 +135,7 @@ pub(super) const PROGRAMS: [Program; 6] = [
         language: Language::Rust,
         sources: &["cmark"],
         prepare: "",
-        build: "cargo install -q pulldown-cmark --version 0.13.6 --locked --root \"$OUT.root\" \
+        build: "\"$@\" cargo install -q pulldown-cmark --version 0.13.6 --locked --root \"$OUT.root\" \
                 --target-dir \"$OUT.target\" && cp \"$OUT.root/bin/pulldown-cmark\" \"$OUT\" && \
                 rm -r \"$OUT.root\" \"$OUT.target\"",
         data: MARKDOWN,

@@ -29,9 +29,9 @@ impl ProgramGains {
         names.position(|name| name == variant.name())
     }
 
-    /// What a build takes of the plain one's time, round by round.
+    /// What a build takes of the time of one without a profile, round by round.
     fn ratios(&self, variant: Variant) -> Option<Vec<f64>> {
-        let (of, plain) = (self.column(variant)?, self.column(Variant::Plain)?);
+        let (of, plain) = (self.column(variant)?, self.column(variant.baseline())?);
         let rounds = self.times.rounds.iter();
         let ratios: Vec<f64> = rounds.map(|round| round[of] / round[plain]).collect();
         (!ratios.is_empty()).then_some(ratios)
@@ -49,7 +49,7 @@ impl ProgramGains {
         let ratio = median(&ratios);
         let (low, high) = interval(&ratios);
         let share = match self.ratio(Variant::Instrumented) {
-            Some(best) if variant != Variant::Instrumented && best <= 1.0 - GAIN => {
+            Some(best) if variant.is_by_samples() && best <= 1.0 - GAIN => {
                 format!(", {:.0} %", 100.0 * (1.0 - ratio) / (1.0 - best))
             }
             _ => String::new(),
@@ -114,7 +114,7 @@ pub(super) fn of(rows: &[ProgramGains]) -> String {
     };
     if let Some(best) = mean(Variant::Instrumented).filter(|_| gaining.len() > 1) {
         let cells = others.iter().map(|variant| match mean(*variant) {
-            Some(ratio) if *variant != Variant::Instrumented => {
+            Some(ratio) if variant.is_by_samples() => {
                 format!("{ratio:.3}, {:.0} %", 100.0 * (1.0 - ratio) / (1.0 - best))
             }
             Some(ratio) => format!("{ratio:.3}"),
@@ -161,6 +161,10 @@ mod tests {
         assert_eq!(gains.cell(Variant::Bolt), "-");
         let same = row("b", "plain instrumented vcpi\n1 0.99 1.01\n");
         assert_eq!(same.cell(Variant::Vcpi), "1.010 (1.010 to 1.010)");
+        // Another compiler's build is compared with that compiler's own one.
+        let other = row("c", "plain instrumented gcc gcov\n1 0.8 2 1\n");
+        assert_eq!(other.cell(Variant::Gcc), "2.000 (2.000 to 2.000)");
+        assert_eq!(other.cell(Variant::Gcov), "0.500 (0.500 to 0.500)");
         let text = of(&[gains, same]);
         assert!(!text.contains("mean"), "{text}");
     }

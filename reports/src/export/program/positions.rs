@@ -33,14 +33,25 @@ pub(crate) struct Position {
     /// The functions that it is in, the innermost first: the last one is not inlined. Nothing where
     /// debug information does not know it.
     pub(crate) frames: Vec<PositionFrame>,
+    /// What tells apart the code of one line, for each frame: LLVM's base discriminator.
+    pub(crate) discriminators: Vec<u32>,
     /// How often the loop around it was unrolled, as far as LLVM says so: each execution stands for
     /// so many.
     pub(crate) copies: u32,
 }
 
-/// Lines of declarations that were looked up, by unit and entry. Units that lie in files of their
-/// own all begin at 0, and differ in their ids.
-type Declared = HashMap<(Option<DebugInfoOffset>, Option<DwoId>, UnitOffset), u32>;
+/// What an entry of a function, or of one that was inlined, says.
+#[derive(Clone, Copy, Debug, Default)]
+struct FunctionEntry {
+    /// The line where it is declared; 0: not known.
+    declared: u32,
+    /// Which code of its line calls it, as LLVM tells apart what was inlined.
+    call: u64,
+}
+
+/// Entries that were looked up, by unit and place in it. Units that lie in files of their own all
+/// begin at 0, and differ in their ids.
+type Entries = HashMap<(Option<DebugInfoOffset>, Option<DwoId>, UnitOffset), FunctionEntry>;
 
 /// Looks up the positions of addresses.
 pub(crate) type LookUp<'l> = dyn FnMut(&[u64]) -> Vec<Position> + 'l;
@@ -52,15 +63,22 @@ pub(crate) fn positions<T>(elf: &Elf, work: impl FnOnce(&mut LookUp<'_>) -> T) -
         let store = Store::default();
         let split = Split::new(&store, elf.path());
         let sections = Sections::of(elf);
-        let unrolled = unrolled(&sections.dwarf());
+        let discriminators = discriminators(&sections.dwarf());
         let context = addr2line::Context::from_dwarf(sections.dwarf()).ok()?;
-        let mut declared = Declared::new();
+        let mut entries = Entries::new();
         let mut names: HashMap<String, Rc<str>> = HashMap::new();
         let mut look_up = |addresses: &[u64]| {
-            let of = |address: &u64| Position {
-                frames: chain(&context, &split, *address, &mut declared, &mut names)
-                    .unwrap_or_default(),
-                copies: copies(&unrolled, *address),
+            let of = |address: &u64| {
+                let own = discriminator(&discriminators, *address);
+                let chain = chain(&context, &split, *address, &mut entries, &mut names);
+                let (frames, calls) = chain.unwrap_or_default();
+                // The innermost frame's is that of the address, others are of the calls in them.
+                let all = std::iter::once(own).chain(calls).map(base);
+                Position {
+                    discriminators: all.take(frames.len()).collect(),
+                    frames,
+                    copies: factor(own),
+                }
             };
             addresses.iter().map(of).collect()
         };
@@ -84,29 +102,37 @@ where
     }
 }
 
+/// The functions that an address is in, the innermost first, and the discriminators of the calls to
+/// those that were inlined.
 fn chain<'a>(
     context: &addr2line::Context<Slice<'a>>,
     split: &Split<'a>,
     address: u64,
-    declared: &mut Declared,
+    entries: &mut Entries,
     names: &mut HashMap<String, Rc<str>>,
-) -> Option<Vec<PositionFrame>> {
+) -> Option<(Vec<PositionFrame>, Vec<u64>)> {
     let unit = looked_up(context.find_dwarf_and_unit(address), split)?;
     let mut frames = looked_up(context.find_frames(address), split).ok()?;
     let mut chain = Vec::new();
+    let mut calls = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         let name = frame.function?;
         let name = name.raw_name().ok()?;
         let entry = frame.dw_die_offset?;
         let place = (unit.header.debug_info_offset(), unit.dwo_id, entry);
-        let declared = *declared.entry(place).or_insert_with(|| {
-            let line = || {
-                let entry = unit.entry(entry).ok()?;
-                let line = attribute(unit.unit, &entry, gimli::DW_AT_decl_line)?;
-                u32::try_from(line.udata_value()?).ok()
+        let entry = *entries.entry(place).or_insert_with(|| {
+            let Ok(entry) = unit.entry(entry) else {
+                return FunctionEntry::default();
             };
-            line().unwrap_or(0)
+            let line = attribute(unit.unit, &entry, gimli::DW_AT_decl_line);
+            let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
+            let call = entry.attr_value(gimli::DW_AT_GNU_discriminator);
+            FunctionEntry {
+                declared: line.unwrap_or(0),
+                call: call.and_then(|call| call.udata_value()).unwrap_or(0),
+            }
         });
+        calls.push(entry.call);
         let location = frame.location.as_ref();
         let name = match names.get(name.as_ref()) {
             Some(known) => known.clone(),
@@ -118,21 +144,20 @@ fn chain<'a>(
         };
         chain.push(PositionFrame {
             name,
-            declared,
+            declared: entry.declared,
             line: location.and_then(|at| at.line).unwrap_or(0),
             column: location.and_then(|at| at.column).unwrap_or(0),
         });
     }
-    Some(chain)
+    Some((chain, calls))
 }
 
-/// Code of loops that were unrolled: first address, first address behind it, how often.
-type Unrolled = Vec<(u64, u64, u32)>;
+/// Code with discriminators: first address, first address behind it, and the discriminator.
+type Discriminators = Vec<(u64, u64, u64)>;
 
-/// The code of loops that were unrolled, by address. LLVM says so in the second part of a row's
-/// discriminator.
-fn unrolled(dwarf: &gimli::Dwarf<Slice<'_>>) -> Unrolled {
-    let mut found = Unrolled::new();
+/// The discriminators of code that has one, by address.
+fn discriminators(dwarf: &gimli::Dwarf<Slice<'_>>) -> Discriminators {
+    let mut found = Discriminators::new();
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
         let Ok(unit) = dwarf.unit(header) else {
@@ -142,14 +167,13 @@ fn unrolled(dwarf: &gimli::Dwarf<Slice<'_>>) -> Unrolled {
             continue;
         };
         let mut rows = program.rows();
-        let mut open: Option<(u64, u32)> = None;
+        let mut open: Option<(u64, u64)> = None;
         while let Ok(Some((_, row))) = rows.next_row() {
-            if let Some((start, copies)) = open.take().filter(|(start, _)| *start < row.address()) {
-                found.push((start, row.address(), copies));
+            if let Some((start, of)) = open.take().filter(|(start, _)| *start < row.address()) {
+                found.push((start, row.address(), of));
             }
-            let copies = factor(row.discriminator());
-            if copies > 1 && !row.end_sequence() {
-                open = Some((row.address(), copies));
+            if row.discriminator() != 0 && !row.end_sequence() {
+                open = Some((row.address(), row.discriminator()));
             }
         }
     }
@@ -157,13 +181,30 @@ fn unrolled(dwarf: &gimli::Dwarf<Slice<'_>>) -> Unrolled {
     found
 }
 
-fn copies(unrolled: &Unrolled, address: u64) -> u32 {
-    let behind = unrolled.partition_point(|(start, ..)| *start <= address);
-    let last = behind.checked_sub(1).and_then(|last| unrolled.get(last));
-    last.map_or(
-        1,
-        |(_, end, copies)| if address < *end { *copies } else { 1 },
-    )
+/// The discriminator of an address; 0: none.
+fn discriminator(discriminators: &Discriminators, address: u64) -> u64 {
+    let behind = discriminators.partition_point(|(start, ..)| *start <= address);
+    let last = behind
+        .checked_sub(1)
+        .and_then(|last| discriminators.get(last));
+    last.map_or(0, |(_, end, of)| if address < *end { *of } else { 0 })
+}
+
+/// The first part of a discriminator ([`factor`]), by which profiles tell apart code of one line.
+fn base(discriminator: u64) -> u32 {
+    if discriminator & 1 != 0 {
+        return 0;
+    }
+    part(discriminator >> 1)
+}
+
+/// The number of 5 or 12 bits that a part's bits begin with.
+fn part(bits: u64) -> u32 {
+    let number = match bits & 0x20 {
+        0 => bits & 0x1f,
+        _ => bits >> 1 & 0xfe0 | bits & 0x1f,
+    };
+    u32::try_from(number).unwrap_or(0)
 }
 
 /// How many copies of a row's code LLVM made, by its discriminator: three parts, each of which is a
@@ -177,17 +218,22 @@ fn factor(discriminator: u64) -> u32 {
     if behind & 1 != 0 {
         return 1;
     }
-    let bits = behind >> 1;
-    let factor = match bits & 0x20 {
-        0 => bits & 0x1f,
-        _ => bits >> 1 & 0xfe0 | bits & 0x1f,
-    };
-    u32::try_from(factor).unwrap_or(1).max(1)
+    part(behind >> 1).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first part of a discriminator tells code of a line apart.
+    #[test]
+    fn bases() {
+        assert_eq!(base(0), 0);
+        assert_eq!(base(2 << 1), 2);
+        assert_eq!(base(4 << 2 | 1), 0);
+        assert_eq!(base(2 << 1 | 4 << 8), 2);
+        assert_eq!(base(0x40 | 3 << 8 | 2 << 1 | 8 << 15), 194);
+    }
 
     /// The second part of a discriminator is told, whatever is in the first one.
     #[test]

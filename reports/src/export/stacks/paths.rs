@@ -10,21 +10,21 @@ use crate::view::{Heat, View};
 
 /// Which interrupts are one sample.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Path {
+pub(crate) struct Path {
     /// When its flush began and ended, in nanoseconds of the Unix epoch, where that is told.
-    pub(super) time: Time,
+    pub(crate) time: Time,
     /// Index of the process.
-    pub(super) process: usize,
+    pub(crate) process: usize,
     /// Index of the access tag.
-    pub(super) subject: usize,
+    pub(crate) subject: usize,
     /// Indices of PCs: what was interrupted, then the calls that lead there.
-    pub(super) pcs: Vec<usize>,
+    pub(crate) pcs: Vec<usize>,
     /// Why there are no more of them; `None`: there is none.
-    pub(super) cut: Option<&'static str>,
+    pub(crate) cut: Option<&'static str>,
 }
 
 /// Begin and end of a flush; `None`: all are one.
-pub(super) type Time = Option<(i64, i64)>;
+pub(crate) type Time = Option<(i64, i64)>;
 
 /// Why rows without a stack have no more than one caller.
 const NO_STACK: &str = "no-stack";
@@ -34,7 +34,7 @@ const NO_STACK: &str = "no-stack";
 type CyclesKey = (Time, usize, usize, usize, Option<usize>);
 
 /// The interrupts that a view wants, by their stacks.
-pub(super) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
+pub(crate) fn paths(view: &View<'_>) -> BTreeMap<Path, Heat> {
     let time = |time: (i64, i64)| view.profile.by_flush.then_some(time);
     let mut rest: BTreeMap<CyclesKey, Heat> = BTreeMap::new();
     for row in &view.profile.cycles {
