@@ -201,7 +201,7 @@ static inline u64 within(u64 value, u64 mask)
 }
 
 /* Where a pointer points, as a number. It goes through memory: verifiers do not do it otherwise. */
-static inline u64 number_of(struct work *work, const void *pointer)
+static inline u64 pointed_at(struct work *work, const void *pointer)
 {
 	volatile u64 *address = &work->address;
 

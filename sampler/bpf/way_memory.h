@@ -32,7 +32,7 @@ static INLINE int read_apart(struct work *work, u64 *to, u64 line)
 	u32 index;
 
 	/* Not both halves are behind the line by less than it is long. */
-	if (is_torn(number_of(work, apart), line))
+	if (is_torn(pointed_at(work, apart), line))
 		apart += 8;
 	if (read_user(apart, 64, line))
 		return 1;
@@ -49,7 +49,7 @@ static INLINE int read_line(struct work *work, u32 used, u64 line)
 		return !is_allowed(work, line, 64) || read_kernel(to, 64, line);
 	if (line >> 56 || !may_read(work, line))
 		return 1;
-	if (is_torn(number_of(work, to), line))
+	if (is_torn(pointed_at(work, to), line))
 		return read_apart(work, to, line);
 	return read_user(to, 64, line);
 }
