@@ -200,11 +200,9 @@ impl ContextProfile {
             }
         }
         for (way, share) in callers.shares(function.start()) {
-            let calls = look_up(&way);
-            // From the outermost call inwards.
-            let Some(calls) = calls.iter().rev().map(call).collect::<Option<String>>() else {
-                continue;
-            };
+            // Beyond a call whose line is not known, there is no context. The outermost comes first.
+            let calls: Vec<String> = look_up(&way).iter().map_while(call).collect();
+            let calls: String = calls.into_iter().rev().collect();
             for (context, counts) in &inside {
                 let all = self
                     .contexts
@@ -271,15 +269,17 @@ fn frames(position: &Position) -> Option<Vec<(&str, String)>> {
     frames.filter(|frames| !frames.is_empty())
 }
 
-/// A call, in front of what it calls.
+/// Calls with their places, in front of what they call.
+fn in_front(calls: &[(&str, String)]) -> String {
+    calls
+        .iter()
+        .map(|(name, place)| format!("{name}:{place} @ "))
+        .collect()
+}
+
+/// A call, with those that were inlined around it.
 fn call(position: &Position) -> Option<String> {
-    let frames = frames(position)?;
-    Some(
-        frames
-            .iter()
-            .map(|(name, place)| format!("{name}:{place} @ "))
-            .collect(),
-    )
+    frames(position).map(|frames| in_front(&frames))
 }
 
 /// What is around an instruction in its function: calls that were inlined, and the innermost
@@ -287,12 +287,7 @@ fn call(position: &Position) -> Option<String> {
 fn innermost(position: &Position) -> Option<String> {
     let frames = frames(position)?;
     let ((last, _), outer) = frames.split_last()?;
-    let mut context: String = outer
-        .iter()
-        .map(|(name, place)| format!("{name}:{place} @ "))
-        .collect();
-    context.push_str(last);
-    Some(context)
+    Some(in_front(outer) + last)
 }
 
 #[cfg(test)]
