@@ -9,7 +9,7 @@ use flow::Way;
 
 use super::Export;
 use super::profgen::count;
-use super::program::{CODE, Options, Program, write_program};
+use super::program::{CODE, Options, Program, options, write_program};
 use crate::failure::Failure;
 use crate::view::View;
 
@@ -28,12 +28,13 @@ pub(crate) const EXPORT: Export = Export {
 };
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+    let Options { few } = options(matches)?;
     write_program(
         view,
-        matches,
-        EXPORT.name,
+        matches.get_one("output"),
+        (EXPORT.name, few),
         "no branch of it ran",
-        text,
+        |_, program, _| Ok(text(program)),
         commands,
     )
 }

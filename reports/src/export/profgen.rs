@@ -13,7 +13,7 @@ use protocol::Kinds;
 
 use self::contexts::{Callers, ContextProfile};
 use super::Export;
-use super::program::{CODE, Program, options};
+use super::program::{CODE, Program, options, write_program};
 use crate::failure::Failure;
 use crate::render::{counted, whole};
 use crate::view::View;
@@ -63,19 +63,17 @@ pub(super) fn count(count: f64) -> Option<u64> {
 
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
     let Options { few, contexts } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
-    let mut said = program.coverage();
-    let text = match contexts {
-        false => text(&program),
-        true => by_contexts(view, &program, &mut said)?,
-    };
-    if text.is_empty() {
-        return Err(Failure::Nothing("no code of it ran".to_owned()));
-    }
-    view.notes.extend(said);
-    view.notes
-        .extend(commands(&program, matches.get_one("output")));
-    Ok(text.into_bytes())
+    write_program(
+        view,
+        matches.get_one("output"),
+        (EXPORT.name, few),
+        "no code of it ran",
+        |view, program, said| match contexts {
+            true => by_contexts(view, program, said),
+            false => Ok(text(program)),
+        },
+        commands,
+    )
 }
 
 /// The profile by contexts; what it rests on is said.

@@ -88,28 +88,27 @@ pub(crate) fn options<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Fail
     T::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Writes an export of one program: what `text` makes of it, with its coverage and the commands
-/// that use the file said beside. `nothing` says why the text is empty.
+/// Writes an export of one program: what `text` makes of it, with its coverage, what `text` has to
+/// say, and the commands that use the file said beside. `nothing` says why the text is empty.
 ///
 /// # Errors
-/// As those of [`Program::new`], and if there is no text.
+/// As those of [`Program::new`] and `text`, and if there is no text.
 pub(super) fn write_program(
     view: &mut View<'_>,
-    matches: &ArgMatches,
-    kind: &str,
+    output: Option<&PathBuf>,
+    (kind, few): (&str, bool),
     nothing: &str,
-    text: fn(&Program) -> String,
+    text: impl FnOnce(&View<'_>, &Program, &mut Vec<String>) -> Result<String, Failure>,
     commands: fn(&Program, Option<&PathBuf>) -> Vec<String>,
 ) -> Result<Vec<u8>, Failure> {
-    let Options { few } = options(matches)?;
     let program = Program::new(view, kind, few)?;
-    let text = text(&program);
+    let mut said = program.coverage();
+    let text = text(view, &program, &mut said)?;
     if text.is_empty() {
         return Err(Failure::Nothing(nothing.to_owned()));
     }
-    view.notes.extend(program.coverage());
-    view.notes
-        .extend(commands(&program, matches.get_one("output")));
+    said.extend(commands(&program, output));
+    view.notes.extend(said);
     Ok(text.into_bytes())
 }
 

@@ -238,21 +238,10 @@ impl Work {
             Variant::Bolt => self.laid_out(Variant::Plain, variant),
             Variant::VcpiBolt => self.laid_out(Variant::Vcpi, variant),
             Variant::Proftext => {
-                let skeleton = ["--skeleton".into(), self.folder.join("skeleton").into()];
-                self.by_pgo(variant.name(), &skeleton, None, "counting")?;
-                self.by_pgo(
-                    variant.name(),
-                    &skeleton,
-                    Some(Variant::Plain),
-                    variant.name(),
-                )
+                self.by_pgo(variant, false, "counting")?;
+                self.by_pgo(variant, true, variant.name())
             }
-            Variant::Propeller | Variant::Gcov => self.by_pgo(
-                variant.name(),
-                &[],
-                Some(variant.baseline()),
-                variant.name(),
-            ),
+            Variant::Propeller | Variant::Gcov => self.by_pgo(variant, true, variant.name()),
         }
     }
 
@@ -314,26 +303,21 @@ impl Work {
         run(command.stdin(Stdio::null()))
     }
 
-    /// Builds by `vcpi pgo build`, with the profile of another build if one is named.
-    fn by_pgo(
-        &self,
-        route: &str,
-        options: &[OsString],
-        profile: Option<Variant>,
-        name: &str,
-    ) -> Result<()> {
+    /// Builds by `vcpi pgo build`: with the profile of the build that is compared with, or to tell
+    /// what counters would count.
+    fn by_pgo(&self, variant: Variant, with_profile: bool, name: &str) -> Result<()> {
         let mut words: Vec<OsString> = vec![self.own.vcpi.clone().into()];
-        words.extend(["pgo", "build", "--by", route].map(OsString::from));
-        words.extend(options.iter().cloned());
-        let mut compiler = Variant::Plain;
-        if let Some(profile) = profile {
-            let database = self.recording(profile)?;
-            words.extend(["-i".into(), database.into()]);
-            words.extend(["--image".into(), self.build(profile).into()]);
-            compiler = profile;
+        words.extend(["pgo", "build", "--by", variant.name()].map(OsString::from));
+        if variant == Variant::Proftext {
+            words.extend(["--skeleton".into(), self.folder.join("skeleton").into()]);
+        }
+        if with_profile {
+            let from = variant.baseline();
+            words.extend(["-i".into(), self.recording(from)?.into()]);
+            words.extend(["--image".into(), self.build(from).into()]);
         }
         words.push("--".into());
-        self.compile_by(&words, "", compiler, name)
+        self.compile_by(&words, "", variant, name)
     }
 
     /// Runs the load to train on, in a folder of its own, by a program that lies here.
