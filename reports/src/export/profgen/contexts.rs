@@ -200,7 +200,8 @@ impl ContextProfile {
             }
         }
         for (way, share) in callers.shares(function.start()) {
-            // Beyond a call whose line is not known, there is no context. The outermost comes first.
+            // Beyond a call whose line is not known, there is no context. The outermost comes
+            // first.
             let calls: Vec<String> = look_up(&way).iter().map_while(call).collect();
             let calls: String = calls.into_iter().rev().collect();
             for (context, counts) in &inside {
