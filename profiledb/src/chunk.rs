@@ -22,7 +22,7 @@ pub(crate) use counts::{
 pub(crate) use head::{parameters, relabelled};
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
 pub(crate) use values::{
-    ListOf, decode_some_values, decode_values, each_list, encode_values, has_double,
+    ListOf, decode_some_values, decode_values, each_list, each_place, encode_values, has_double,
 };
 
 /// What a blob is not as it should be in.

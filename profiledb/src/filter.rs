@@ -32,6 +32,10 @@ pub struct Filter {
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).
     pub places: Option<Places>,
+    /// Nothing but where rows are, and what they name beside that
+    /// ([`crate::Profile::passed_over`]). All may be read of rows that do not lie in chunks, and of
+    /// lists of an image whose file nothing but its code tells.
+    pub only_places: bool,
     /// How far interrupts are told apart.
     pub apart: Apart,
     /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
@@ -60,11 +64,6 @@ impl Apart {
     /// Whether call sites are told.
     pub(crate) fn has_callers(self) -> bool {
         matches!(self, Apart::Rows | Apart::Calls)
-    }
-
-    /// Whether encodings are left out, but for those that tell whether a file is what was profiled.
-    pub(crate) fn is_bare(self) -> bool {
-        matches!(self, Apart::Instructions | Apart::Images)
     }
 }
 
@@ -122,6 +121,11 @@ impl Filter {
 
     pub(crate) fn takes_subject(&self, subject: &Subject) -> bool {
         self.uids.is_empty() || subject.uid.is_some_and(|uid| self.uids.contains(&uid))
+    }
+
+    /// Whether encodings are left out, but for those that tell whether a file is what was profiled.
+    pub(crate) fn leaves_code(&self) -> bool {
+        self.only_places || matches!(self.apart, Apart::Instructions | Apart::Images)
     }
 
     /// Whether it lets lists of a parameter through.

@@ -259,8 +259,8 @@ pub struct Profile {
     /// What lay where in the memory of these processes, as far as values point there. Of the rows
     /// read any may be meant.
     pub regions: Vec<Region<usize>>,
-    /// Instructions that no row is about but those that [`crate::Filter::parameters`] leaves out:
-    /// addresses in order, by the index of their image.
+    /// Instructions that no row is about but those that [`crate::Filter::parameters`] or
+    /// [`crate::Filter::only_places`] leaves out: addresses in order, by the index of their image.
     pub passed_over: Vec<Vec<u64>>,
 }
 

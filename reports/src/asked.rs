@@ -3,7 +3,7 @@
 //!
 //! What is found here is enough: all functions of the name are in it, and it may hold more. The
 //! view of what was read finds them again, exactly. Where a name cannot be resolved so (it is a
-//! part of a name, or an address alone), everything is read.
+//! part of a name, or an address alone), the places of all rows are read to find it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -12,6 +12,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) kinds: Kinds,
     /// How parameters begin that the report is about; nothing: any may be.
     pub(crate) parameters: &'a [&'a str],
+    /// Nothing of rows but where they are.
+    pub(crate) only_places: bool,
     /// Where other parameters are asked for as well.
     pub(crate) details: Option<&'a Places>,
     /// How far interrupts are to be told apart.
@@ -66,6 +68,7 @@ impl Needs<'_> {
             counters: false,
         },
         parameters: &[],
+        only_places: false,
         details: None,
         apart: Apart::Calls,
         one_image: false,

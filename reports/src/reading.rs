@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use profiledb::{Filter, Profile};
+use profiledb::{Filter, Places, Profile};
 use protocol::Kinds;
 
 use crate::args::Common;
@@ -15,7 +15,7 @@ use crate::query::{Account, Ask, Comparison, Query, Side};
 use crate::render;
 use crate::source::{self, Loaded, Source};
 use crate::symbols;
-use crate::view::View;
+use crate::view::{Extent, View};
 use crate::{absent, epochs, images, time};
 
 /// Notes on missing names that are printed before the rest is only counted.
@@ -54,28 +54,83 @@ pub(crate) fn of_code(
     query.check(common)?;
     let filter = source::filter(common, &needs)?;
     let source = source::source(common)?;
-    // Of one function its rows are enough. Whatever goes wrong then is told by a report of all.
+    // Of one function its rows are enough.
     if let Some(name) = wanted
         && needs.one_function
-        && let Some(places) = source::places(&source, name, &needs, common)
     {
-        let filter = Filter {
-            places: Some(places),
-            ..filter.clone()
-        };
-        let mut held = Said::Held(Vec::new());
-        let reading = Reading::new(&source, &filter, &needs, common);
-        if let ReadingOutcome::Found(answer) = reading.answer(query, take, &mut held) {
+        let mut answer = |places: Places, is_exact: bool| {
+            let filter = Filter {
+                places: Some(places),
+                ..filter.clone()
+            };
+            let mut held = Said::Held(Vec::new());
+            let reading = Reading::new(&source, &filter, &needs, common).of_places(is_exact);
+            let ReadingOutcome::Found(answer) = reading.answer(query, take, &mut held) else {
+                return None;
+            };
             for message in held.into_messages() {
                 said.push(message);
             }
+            Some(answer)
+        };
+        let places = source::places(&source, name, &needs, common);
+        if let Some(answer) = places.and_then(|places| answer(places, false)) {
             return answer;
         }
+        // What the images do not tell, as of a part of a name, all that was collected does.
+        match functions_called(name, &source, &needs, common) {
+            Ok(places) => {
+                if let Some(answer) = answer(places, true) {
+                    return answer;
+                }
+            }
+            Err((failure, messages)) => {
+                for message in messages {
+                    said.push(message);
+                }
+                return Err(failure);
+            }
+        }
     }
+    // Whatever went wrong is told by a report of all.
     let reading = Reading::new(&source, &filter, &needs, common);
     match reading.answer(query, take, said) {
         ReadingOutcome::Found(answer) => answer,
         ReadingOutcome::NotFound(failure) => Err(failure),
+    }
+}
+
+/// Where the functions are that a name means in a whole profile; or why there are none, and what is
+/// to be said beside that.
+fn functions_called(
+    name: &str,
+    source: &Source,
+    needs: &Needs<'_>,
+    common: &Common,
+) -> Result<Places, (Failure, Vec<String>)> {
+    let needs = Needs {
+        function: Some(name),
+        kinds: Kinds {
+            stacks: false,
+            ..needs.kinds
+        },
+        details: None,
+        only_places: true,
+        by_flush: false,
+        trends: false,
+        ..*needs
+    };
+    let filter = source::filter(common, &needs).map_err(|failure| (failure, Vec::new()))?;
+    let mut held = Said::Held(Vec::new());
+    let mut places = Places::default();
+    let mut find = |view: &mut View<'_>| {
+        places = view.places();
+        Ok(String::new())
+    };
+    let reading = Reading::new(source, &filter, &needs, common);
+    match reading.with_view(&mut find, &mut held) {
+        ReadingOutcome::Found(_) => Ok(places),
+        ReadingOutcome::NotFound(failure) => Err((failure, held.into_messages())),
     }
 }
 
@@ -122,6 +177,7 @@ pub(crate) fn functions(common: &Common) -> Result<Vec<String>, Failure> {
             values: true,
             ..NO_ROWS
         },
+        only_places: true,
         one_function: false,
         ..Needs::ROWS
     };
@@ -242,6 +298,8 @@ struct Reading<'r> {
     filter: &'r Filter,
     needs: &'r Needs<'r>,
     common: &'r Common,
+    /// The filter's places are those of the functions asked for.
+    is_exact: bool,
 }
 
 impl<'r> Reading<'r> {
@@ -256,7 +314,14 @@ impl<'r> Reading<'r> {
             filter,
             needs,
             common,
+            is_exact: false,
         }
+    }
+
+    /// A reading of the filter's places, which are those of the functions asked for, or around
+    /// them.
+    fn of_places(self, is_exact: bool) -> Self {
+        Reading { is_exact, ..self }
     }
 
     /// The rows that the filter lets through, and what is to be said of them.
@@ -266,6 +331,7 @@ impl<'r> Reading<'r> {
             filter,
             needs,
             common,
+            ..
         } = self;
         let Loaded { profile, left_out } = source::load(source, filter, needs, common)?;
         said.push(source::describe(source, &profile));
@@ -308,12 +374,19 @@ impl<'r> Reading<'r> {
             Ok(profile) => profile,
             Err(failure) => return ReadingOutcome::NotFound(failure),
         };
+        if self.filter.only_places {
+            profile.recall_all();
+        }
         let offers = match self.needs.stubs {
             true => symbols::recall_targets(&mut profile),
             false => None,
         };
-        let is_part = self.filter.places.is_some();
-        let mut view = match View::new(&profile, self.common, self.needs, is_part, offers) {
+        let extent = match &self.filter.places {
+            None => Extent::Whole,
+            Some(places) if self.is_exact => Extent::Exactly(places),
+            Some(_) => Extent::Around,
+        };
+        let mut view = match View::new(&profile, self.common, self.needs, extent, offers) {
             Ok(view) => view,
             Err(failure) => return ReadingOutcome::NotFound(failure),
         };

@@ -120,6 +120,7 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         images: Vec::new(),
         details: needs.details.cloned(),
         places: None,
+        only_places: needs.only_places,
         apart: apart(common, needs),
         by_flush: needs.by_flush,
         // Lists of all functions, one for each flush, would be too many.

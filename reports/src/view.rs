@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Instruction;
-use profiledb::Profile;
+use profiledb::{Places, Profile};
 
 use crate::args::Common;
 use crate::code::decode_in;
@@ -63,6 +63,17 @@ pub(crate) struct Bound {
     pub(crate) left_out: usize,
 }
 
+/// Which rows of a profile were read, of those that the filter lets through.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Extent<'a> {
+    /// All.
+    Whole,
+    /// Those at some places, where a function may be that is asked for.
+    Around,
+    /// Those at the places of the functions asked for.
+    Exactly(&'a Places),
+}
+
 /// A named and filtered profile.
 pub(crate) struct View<'p> {
     /// The rows.
@@ -111,20 +122,24 @@ impl View<'_> {
 }
 
 impl<'p> View<'p> {
-    /// Names the PCs of a profile and finds what the options ask for. `is_part`: rows at some
-    /// places alone were read. `offers` are those of the profile, if they are known already.
+    /// Names the PCs of a profile and finds what the options ask for. `offers` are those of the
+    /// profile, if they are known already.
     pub(crate) fn new(
         profile: &'p Profile,
         common: &Common,
         needs: &Needs<'_>,
-        is_part: bool,
+        extent: Extent<'_>,
         offers: Option<Offers>,
     ) -> Result<View<'p>, Failure> {
         let images = images::named(profile, &common.image)?;
         let function = needs.function.or(common.only_function.as_deref());
+        let is_part = !matches!(extent, Extent::Whole);
         let mut view = View::named(profile, common, needs, (images, function), is_part, offers);
         if let Some(name) = function {
-            view.functions = Some(view.select(name, needs.stubs)?);
+            view.functions = Some(match extent {
+                Extent::Exactly(places) => view.at(places)?,
+                Extent::Whole | Extent::Around => view.select(name, needs.stubs)?,
+            });
         }
         Ok(view)
     }

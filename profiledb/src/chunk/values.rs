@@ -7,7 +7,7 @@ use hotlist::{Estimate, Estimates};
 
 use super::{At, ChunkKind, Packed};
 
-pub(crate) use self::decode::{decode_some_values, decode_values, each_list};
+pub(crate) use self::decode::{decode_some_values, decode_values, each_list, each_place};
 pub(crate) use self::encode::encode_values;
 
 /// The values of one parameter at one PC, as they are stored: what a list that was kept by a draw

@@ -70,7 +70,7 @@ impl File<'_> {
         let buckets: Vec<(i64, i64, i64)> = match &self.filter.places {
             Some(_) => self.buckets(referred, code_bucket_of),
             // Of few images some is needed, and mostly of none.
-            None if self.filter.apart.is_bare() => {
+            None if self.filter.leaves_code() => {
                 let images = referred.images.iter();
                 let images = images
                     .filter(|(_, image)| image.index.is_some() && self.needs_code(&image.row));

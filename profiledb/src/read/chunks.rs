@@ -36,6 +36,8 @@ pub(super) struct ChunkOfFile {
     pub(super) narrowed: bool,
     /// But for those at these addresses.
     details: Option<Arc<[(u64, u64)]>>,
+    /// It is asked only where its rows are.
+    pub(super) only_places: bool,
     /// How far its interrupts are told apart.
     pub(super) apart: Apart,
     /// All processes are asked for.
@@ -283,6 +285,7 @@ impl File<'_> {
             narrowed: known_image.row.kind != ImageKind::File || known_image.row.has_known_file(),
             ranges: referred.ranges(image),
             details: referred.details(image),
+            only_places: self.filter.only_places,
             apart: self.filter.apart,
             of_all_processes: self.filter.pids.is_empty(),
         };
@@ -315,7 +318,7 @@ impl File<'_> {
     /// but where nothing else tells whether a file is what was profiled.
     pub(super) fn needs_code(&self, image: &Image) -> bool {
         let tells = image.kind == ImageKind::File && image.build_id.is_none();
-        tells || !self.filter.apart.is_bare()
+        tells || !self.filter.leaves_code()
     }
 
     fn take_code(&mut self, referred: &Referred, row: &Row<'_>) -> Result<(), Error> {

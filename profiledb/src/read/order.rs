@@ -4,6 +4,23 @@ use crate::profile::{Pc, Profile};
 use crate::regions::Mapped;
 
 impl Profile {
+    /// Has all instructions that were passed over among those of the profile.
+    pub fn recall_all(&mut self) {
+        let passed_over = self.passed_over.iter_mut().enumerate();
+        let places: Vec<(usize, Vec<u64>)> = passed_over
+            .map(|(image, addresses)| (image, std::mem::take(addresses)))
+            .collect();
+        for (image, addresses) in places {
+            self.pcs.extend(addresses.into_iter().map(|address| Pc {
+                image,
+                address,
+                bytes: None,
+            }));
+        }
+        // Where rows are passed over, this is the order of all.
+        sort_pcs(self, |pc| (pc.image, pc.address));
+    }
+
     /// Has instructions that were passed over among those of the profile: places in images by their
     /// index. Others are left alone.
     pub fn recall(&mut self, places: impl IntoIterator<Item = (usize, u64)>) {

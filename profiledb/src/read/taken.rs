@@ -9,7 +9,7 @@ use super::chunks::{ChunkOfFile, Parameter};
 use super::file::File;
 use super::referred::Referred;
 use super::unpacked::{PackedList, Rows, Unpacked};
-use crate::chunk::{Bad, CyclesOf};
+use crate::chunk::{At, Bad, CyclesOf};
 use crate::filter::Apart;
 use crate::profile::{BranchRow, CallRow, CyclesRow, HotlistRow};
 use crate::{Error, List};
@@ -129,9 +129,24 @@ impl File<'_> {
                     }
                 }
             }
+            Rows::Places(places) => {
+                for at in places {
+                    self.pass_over(referred, chunk, at)?;
+                }
+            }
             Rows::OtherLists => {
                 let image = self.image_of_chunk(referred, chunk)?;
                 self.builder.pass_over_code(image);
+            }
+            Rows::Branches(rows) if chunk.only_places => {
+                for row in rows {
+                    self.pass_over(referred, chunk, (row.process, row.address, None))?;
+                }
+            }
+            Rows::Calls(rows) if chunk.only_places => {
+                for row in rows {
+                    self.pass_over(referred, chunk, (row.process, row.address, row.callee))?;
+                }
             }
             Rows::Branches(rows) => {
                 self.charge_unpacked(rows.len() * ROW)?;
@@ -195,6 +210,9 @@ impl File<'_> {
         let cycles = row.weight as f64 * chunk.cycles_per_unit;
         let image = self.image_of_chunk(referred, chunk)?;
         self.builder.add_total(image, row.samples, cycles);
+        if chunk.only_places {
+            return self.pass_over(referred, chunk, (row.process, row.address, row.caller));
+        }
         if !chunk.wants(row.address) {
             return Ok(());
         }
@@ -215,6 +233,27 @@ impl File<'_> {
                 cycles,
                 time: chunk.place.time,
             });
+        }
+        Ok(())
+    }
+
+    /// Notes where a row is, and what it names beside that.
+    fn pass_over(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut ChunkOfFile,
+        (process, address, other): At,
+    ) -> Result<(), Error> {
+        if !self.takes(referred, chunk, process)? {
+            return Ok(());
+        }
+        if chunk.wants(address) {
+            let image = self.image_of_chunk(referred, chunk)?;
+            self.builder.pass_over(image, address);
+        }
+        if let Some((image, address)) = other {
+            let image = self.packed_image(referred, image)?;
+            self.builder.pass_over(image, address);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use hotlist::Estimates;
 use super::chunks::{ChunkOfFile, Parameter};
 use crate::chunk::{
     At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, decode_branches, decode_calls,
-    decode_cycles, decode_stacks, each_list, parameters as parameters_of,
+    decode_cycles, decode_stacks, each_list, each_place, parameters as parameters_of,
 };
 use crate::filter::Apart;
 use crate::list::put_tuple;
@@ -28,6 +28,8 @@ pub(super) enum Rows {
         /// Process and address of lists that the question is not about.
         passed_over: Vec<(i64, u64)>,
     },
+    /// Where there are lists, of which nothing else is asked.
+    Places(Vec<At>),
     /// Lists of none of the parameters that the question is about.
     OtherLists,
     Branches(Vec<BranchOf>),
@@ -137,6 +139,15 @@ fn lists(
     data: &[u8],
     parameters: &HashMap<i64, Parameter>,
 ) -> Result<Rows, Bad> {
+    if chunk.narrowed && chunk.only_places {
+        let mut places = Vec::new();
+        each_place(chunk.place, data, |at| {
+            if places.last() != Some(&at) {
+                places.push(at);
+            }
+        })?;
+        return Ok(Rows::Places(places));
+    }
     // Else it would have to be known whose the lists are.
     if chunk.narrowed && chunk.of_all_processes && !chunk.may_want_details() {
         let is_left_out = |id: &i64| parameters.get(id).is_some_and(|known| !known.wanted);

@@ -117,6 +117,42 @@ fn places() -> Outcome {
     Ok(())
 }
 
+/// Who asks only where rows are gets all places that whole rows name, of the processes asked for,
+/// and none of the rows.
+#[test]
+fn only_places() -> Outcome {
+    let folder = tempdir()?;
+    let path = folder.path().join("a.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    for minute in 0..3 {
+        flush(&mut writer, minute * 60, 1000)?;
+    }
+    writer.close()?;
+    for pids in [vec![], vec![42], vec![1]] {
+        let filter = Filter {
+            pids,
+            ..Filter::default()
+        };
+        let whole = Profile::load(std::slice::from_ref(&path), &filter)?;
+        let filter = Filter {
+            only_places: true,
+            ..filter
+        };
+        let mut bare = Profile::load(std::slice::from_ref(&path), &filter)?;
+        assert!(bare.pcs.is_empty() && bare.cycles.is_empty() && bare.hotlists.is_empty());
+        assert!(bare.branches.is_empty() && bare.calls.is_empty());
+        assert_eq!(bare.totals, whole.totals);
+        bare.recall_all();
+        let places = |profile: &Profile| -> Vec<(Image, u64)> {
+            let pcs = profile.pcs.iter();
+            pcs.map(|pc| (profile.images[pc.image].clone(), pc.address))
+                .collect()
+        };
+        assert_eq!(places(&bare), places(&whole));
+    }
+    Ok(())
+}
+
 /// Address, call site and parameter of a list.
 type ListKey = (usize, Option<usize>, String);
 

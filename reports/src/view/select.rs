@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use profiledb::Places;
+
 use super::View;
 use crate::failure::Failure;
 use crate::names::{Names, without_parameters};
@@ -47,6 +49,42 @@ impl View<'_> {
             1 => Ok(parts),
             _ => Err(self.ambiguous(&format!("{name:?} is part of"), "names", &parts)),
         }
+    }
+
+    /// The functions at places that are those of functions.
+    pub(super) fn at(&self, places: &Places) -> Result<BTreeSet<FunctionId>, Failure> {
+        let found = self.matching(|_, function| {
+            let image = self.profile.images.get(function.image);
+            let ranges = image.map_or(&[][..], |image| places.of(image));
+            match function.start {
+                Some(start) => ranges
+                    .iter()
+                    .any(|(from, end)| (*from..*end).contains(&start)),
+                None => !ranges.is_empty(),
+            }
+        });
+        match found.is_empty() {
+            false => Ok(found),
+            true => Err(Failure::Nothing("nothing was read of it".to_owned())),
+        }
+    }
+
+    /// Where the functions asked for are.
+    pub(crate) fn places(&self) -> Places {
+        let mut places = Places::default();
+        for id in self.functions.iter().flatten() {
+            let Some(function) = self.symbols.function(*id) else {
+                continue;
+            };
+            let Some(image) = self.profile.images.get(function.image) else {
+                continue;
+            };
+            match function.start {
+                Some(start) => places.add(image, start, function.end.unwrap_or(u64::MAX)),
+                None => places.add_all(image),
+            }
+        }
+        places
     }
 
     /// The functions of the images asked for that pass a test.

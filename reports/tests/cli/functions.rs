@@ -120,3 +120,32 @@ fn of_one_as_of_all() {
         }
     }
 }
+
+/// By a part of its name, or an address in it, a function has the same reports as by its name, and
+/// what is read is told once.
+#[test]
+fn parts_mean_the_same() {
+    let fixture = Fixture::new();
+    for report in ["list", "args", "cg", "blks"] {
+        let run = |name: &str| {
+            let output = fixture.run(&[report, name]);
+            (code(&output), output.stdout, output.stderr)
+        };
+        let whole = run("main");
+        assert!(
+            whole.0 == 0 || !["list", "cg"].contains(&report),
+            "{report}"
+        );
+        for name in ["mai", "0x1005"] {
+            assert_eq!(run(name), whole, "{report} {name}");
+        }
+        let absent = fixture.run(&[report, "nowhere"]);
+        assert_eq!(code(&absent), 1);
+        let said = errors(&absent);
+        assert!(
+            said.contains("no function \"nowhere\" in this profile"),
+            "{said}"
+        );
+        assert_eq!(said.matches("reading").count(), 1, "{said}");
+    }
+}

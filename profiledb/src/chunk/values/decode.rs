@@ -45,41 +45,7 @@ pub(crate) fn each_list(
     mut take: impl FnMut(&mut ListOf, f64),
 ) -> Result<f64, Bad> {
     let unpacked = unpack(blob)?;
-    let [
-        runs,
-        addresses,
-        callers,
-        parameters,
-        shapes,
-        unknown,
-        windows,
-        counts,
-        places,
-        values,
-        pairs,
-        times,
-        reals,
-    ] = unpacked.columns()?;
-    let mut decoder = Decoder {
-        unpacked: &unpacked,
-        place,
-        addresses,
-        callers,
-        parameters,
-        shapes,
-        unknown,
-        windows,
-        counts,
-        places,
-        values,
-        pairs,
-        times,
-        reals,
-        recent: Recent::default(),
-        last_caller: 0,
-        last: None,
-    };
-    let mut runs = runs;
+    let (mut runs, mut decoder) = Decoder::new(&unpacked, place)?;
     let tau = unpacked.ids.tau;
     let mut room = Vec::new();
     let mut left = unpacked.rows;
@@ -125,6 +91,27 @@ pub(crate) fn each_list(
     Ok(tau)
 }
 
+/// Gives the process, address and call site of each list to `take`. What else there is of it is
+/// not looked at.
+pub(crate) fn each_place(
+    place: ChunkPlace,
+    blob: &[u8],
+    mut take: impl FnMut(At),
+) -> Result<(), Bad> {
+    let unpacked = unpack(blob)?;
+    let (mut runs, mut decoder) = Decoder::new(&unpacked, place)?;
+    let mut left = unpacked.rows;
+    for process in 0..unpacked.ids.processes.len() {
+        let mut offset = 0;
+        for _ in 0..runs.count(left)? {
+            left -= 1;
+            let at = decoder.at(process, &mut offset)?;
+            take((at.process, at.address, at.caller));
+        }
+    }
+    Ok(())
+}
+
 struct Decoder<'b> {
     unpacked: &'b Unpacked,
     place: ChunkPlace,
@@ -166,7 +153,46 @@ struct Shape {
     pairs: u8,
 }
 
-impl Decoder<'_> {
+impl<'b> Decoder<'b> {
+    /// That of a chunk, and how many lists each process has in it.
+    fn new(unpacked: &'b Unpacked, place: ChunkPlace) -> Result<(Reader<'b>, Decoder<'b>), Bad> {
+        let [
+            runs,
+            addresses,
+            callers,
+            parameters,
+            shapes,
+            unknown,
+            windows,
+            counts,
+            places,
+            values,
+            pairs,
+            times,
+            reals,
+        ] = unpacked.columns()?;
+        let decoder = Decoder {
+            unpacked,
+            place,
+            addresses,
+            callers,
+            parameters,
+            shapes,
+            unknown,
+            windows,
+            counts,
+            places,
+            values,
+            pairs,
+            times,
+            reals,
+            recent: Recent::default(),
+            last_caller: 0,
+            last: None,
+        };
+        Ok((runs, decoder))
+    }
+
     fn at(&mut self, process: usize, offset: &mut u64) -> Result<AtOfList, Bad> {
         *offset = later(BITS, *offset, self.addresses.number()?)?;
         let key = (process, *offset, self.caller()?, self.parameter()?);
