@@ -13,7 +13,7 @@ use crate::names::without_parameters;
 use crate::needs::{NO_ROWS, Needs};
 use crate::query::{Account, Ask, Comparison, Query, Side};
 use crate::render;
-use crate::source::{self, Loaded, Source};
+use crate::source::{self, Loaded, Source, Whereabouts};
 use crate::symbols;
 use crate::view::{Extent, View};
 use crate::{absent, epochs, images, time};
@@ -73,22 +73,27 @@ pub(crate) fn of_code(
             }
             Some(answer)
         };
-        let places = source::places(&source, name, &needs, common);
-        if let Some(answer) = places.and_then(|places| answer(places, false)) {
+        let known = source::whereabouts(&source, name, &needs, common);
+        let is_little = matches!(known, Whereabouts::Unasked);
+        if let Whereabouts::Places(places) = known
+            && let Some(answer) = answer(places, false)
+        {
             return answer;
         }
         // What the images do not tell, as of a part of a name, all that was collected does.
-        match functions_called(name, &source, &needs, common) {
-            Ok(places) => {
-                if let Some(answer) = answer(places, true) {
-                    return answer;
+        if !is_little {
+            match functions_called(name, &source, &needs, common) {
+                Ok(places) => {
+                    if let Some(answer) = answer(places, true) {
+                        return answer;
+                    }
                 }
-            }
-            Err((failure, messages)) => {
-                for message in messages {
-                    said.push(message);
+                Err((failure, messages)) => {
+                    for message in messages {
+                        said.push(message);
+                    }
+                    return Err(failure);
                 }
-                return Err(failure);
             }
         }
     }

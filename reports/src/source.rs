@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Zoned;
-use profiledb::{Apart, Filter, Places, Profile, ReadError};
+use profiledb::{Apart, Filter, Outline, Places, Profile, ReadError};
 use protocol::{Client, ClientError, DEFAULT_SOCKET, Kinds, Range, Selection};
 
 use crate::args::Common;
@@ -148,23 +148,40 @@ fn apart(common: &Common, needs: &Needs<'_>) -> Apart {
     }
 }
 
-/// Where a function may be that is asked for by name, if that can be told without reading all.
-pub(crate) fn places(
+/// What is known of a function's place before any row is read.
+pub(crate) enum Whereabouts {
+    /// It can be nowhere else.
+    Places(Places),
+    /// The images do not tell; all rows do.
+    Untold,
+    /// It makes no difference: there is little to read.
+    Unasked,
+}
+
+/// Where a function may be that is asked for by name.
+pub(crate) fn whereabouts(
     source: &Source,
     name: &str,
     needs: &Needs<'_>,
     common: &Common,
-) -> Option<Places> {
+) -> Whereabouts {
     let stubs = needs.stubs;
-    match source {
+    let places = match source {
         Source::Files(paths) => asked::places(paths, name, &common.image, stubs),
         Source::Service(socket) => {
-            // Whoever is not privileged gets no outline, and has little to read.
-            let place = fetch(socket, outline()).ok()?.0;
+            let Ok((place, _)) = fetch(socket, outline()) else {
+                return Whereabouts::Unasked;
+            };
             let paths = [place.path().to_owned()];
+            // Whoever is not privileged gets no outline, and has little to read.
+            let is_bare = |outline: Outline| outline.images.is_empty();
+            if Profile::outline(&paths).is_ok_and(is_bare) {
+                return Whereabouts::Unasked;
+            }
             asked::places(&paths, name, &common.image, stubs)
         }
-    }
+    };
+    places.map_or(Whereabouts::Untold, Whereabouts::Places)
 }
 
 /// Images and names alone.
