@@ -116,6 +116,9 @@ fn values_round_trip() {
             for (read, written) in read.rows.iter().zip(&rows) {
                 assert_same(read, written);
             }
+            let mut places = Vec::new();
+            each_place(PLACE, &blob, |at| places.push(at)).expect("it is good");
+            assert_eq!(places, rows.iter().map(ListOf::at).collect::<Vec<_>>());
         }
     }
 }
@@ -247,6 +250,8 @@ fn counts_round_trip() {
 /// Reads a blob as everything that it could be.
 fn read(blob: &[u8]) -> usize {
     let of = |result: Result<usize, Bad>| usize::from(result.is_ok());
+    // Who asks for no more than places sees less of what is wrong.
+    let _ = each_place(PLACE, blob, |_| {});
     of(decode_values(PLACE, true, blob).map(|values| values.rows.len()))
         + of(decode_values(PLACE, false, blob).map(|values| values.rows.len()))
         + of(decode_cycles(place(ChunkKind::Cycles), blob).map(|rows| rows.len()))

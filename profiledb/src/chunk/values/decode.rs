@@ -109,7 +109,10 @@ pub(crate) fn each_place(
             take((at.process, at.address, at.caller));
         }
     }
-    Ok(())
+    match left {
+        0 => Ok(()),
+        _ => Err(Bad("has not the rows that it says")),
+    }
 }
 
 struct Decoder<'b> {
