@@ -115,10 +115,6 @@ fn functions_called(
 ) -> Result<Places, (Failure, Vec<String>)> {
     let needs = Needs {
         function: Some(name),
-        kinds: Kinds {
-            stacks: false,
-            ..needs.kinds
-        },
         details: None,
         only_places: true,
         by_flush: false,

@@ -17,14 +17,36 @@ impl File<'_> {
         chunk: &mut ChunkOfFile,
         rows: &[StackOf],
     ) -> Result<(), Error> {
+        if rows.iter().any(|row| row.leaf().0 != chunk.image) {
+            let bad = Bad("has a call stack of another image");
+            return Err(self.bad_chunk(chunk.id, bad));
+        }
+        if chunk.only_places {
+            return self.pass_over_stacks(referred, chunk, rows);
+        }
         let frames: usize = rows.iter().map(|row| row.path.len()).sum();
         self.charge_unpacked(rows.len() * ROW + frames * size_of::<StackNode>())?;
         for row in rows {
-            if row.leaf().0 != chunk.image {
-                let bad = Bad("has a call stack of another image");
-                return Err(self.bad_chunk(chunk.id, bad));
-            }
             self.take_stack(referred, chunk, row)?;
+        }
+        Ok(())
+    }
+
+    /// Notes where the frames of call stacks are.
+    fn pass_over_stacks(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut ChunkOfFile,
+        rows: &[StackOf],
+    ) -> Result<(), Error> {
+        for row in rows {
+            if !self.takes(referred, chunk, row.process)? {
+                continue;
+            }
+            for (image, address) in row.path.iter() {
+                let image = self.packed_image(referred, *image)?;
+                self.builder.pass_over(image, *address);
+            }
         }
         Ok(())
     }

@@ -313,7 +313,7 @@ impl File<'_> {
     }
 
     /// Whether the filter takes a process of a chunk.
-    fn takes(
+    pub(super) fn takes(
         &self,
         referred: &Referred,
         chunk: &mut ChunkOfFile,
@@ -353,7 +353,11 @@ impl File<'_> {
         Ok(index)
     }
 
-    fn packed_image(&mut self, referred: &mut Referred, image: i64) -> Result<usize, Error> {
+    pub(super) fn packed_image(
+        &mut self,
+        referred: &mut Referred,
+        image: i64,
+    ) -> Result<usize, Error> {
         let Some(known) = referred.images.get_mut(&image) else {
             return Err(self.dangling("image", image));
         };

@@ -168,6 +168,36 @@ fn asked() -> Outcome {
     Ok(())
 }
 
+/// Who asks only where rows are gets the places of all frames, and no stack.
+#[test]
+fn only_places() -> Outcome {
+    let dir = tempdir()?;
+    let path = dir.path().join("a.db");
+    database(&path)?;
+    for pids in [vec![], vec![43]] {
+        let filter = Filter {
+            pids,
+            ..Filter::default()
+        };
+        let whole = Profile::load(std::slice::from_ref(&path), &filter)?;
+        let filter = Filter {
+            only_places: true,
+            ..filter
+        };
+        let mut bare = Profile::load(std::slice::from_ref(&path), &filter)?;
+        assert!(bare.stacks.is_empty() && bare.stack_nodes.is_empty() && bare.pcs.is_empty());
+        bare.recall_all();
+        let places = |profile: &Profile| -> Vec<(Image, u64)> {
+            let pcs = profile.pcs.iter();
+            pcs.map(|pc| (profile.images[pc.image].clone(), pc.address))
+                .collect()
+        };
+        assert_eq!(places(&bare), places(&whole));
+        assert!(!places(&bare).is_empty());
+    }
+    Ok(())
+}
+
 /// A reader gets their own stacks, cut where a frame is the kernel's: nothing in the file is of
 /// anybody else. The privileged get all.
 #[test]

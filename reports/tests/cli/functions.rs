@@ -1,6 +1,8 @@
 //! How functions are named, in questions and in reports.
 
-use crate::common::Fixture;
+use profiledb::StackEnd;
+
+use crate::common::{Fixture, Rows, write_epoch};
 use crate::{code, errors, json};
 
 /// An instruction as a report shows it names its function; one behind its end does not.
@@ -147,5 +149,33 @@ fn parts_mean_the_same() {
             "{said}"
         );
         assert_eq!(said.matches("reading").count(), 1, "{said}");
+    }
+}
+
+/// A function that nothing tells but the stacks that it called in is found as well, by its name and
+/// by a part of that.
+#[test]
+fn known_by_stacks_only() {
+    let fixture = Fixture::new();
+    std::fs::remove_file(fixture.database()).expect("is there");
+    write_epoch(&fixture.database(), |flush| {
+        let mut rows = Rows::new(flush, &fixture.image());
+        rows.write_symbols("hot");
+        rows.cycles(0x1020, None, 30);
+        let stack = [rows.pc(0x1020), rows.pc(0x100a)];
+        let (process, user) = (rows.process, rows.user);
+        rows.flush
+            .stack(process, user, &stack, StackEnd::Whole, 30, 3_000_000)
+            .expect("stack");
+        rows.flush.commit().expect("commits");
+    });
+    let whole = json(&fixture, &["cg", "--tree"]);
+    assert_eq!(whole["nodes"][0]["function"], "main", "{whole}");
+    for name in ["main", "mai"] {
+        for tree in ["--tree", "--up"] {
+            let of_one = json(&fixture, &["cg", tree, name]);
+            assert_eq!(of_one["samples"], 60, "{of_one}");
+            assert_eq!(of_one["nodes"][0]["function"], "main", "{of_one}");
+        }
     }
 }
