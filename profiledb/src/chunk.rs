@@ -17,7 +17,7 @@ mod values;
 pub(crate) use code::{decode_code, encode_code};
 pub(crate) use counts::{
     BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, encode_branches,
-    encode_calls, encode_cycles,
+    encode_calls, encode_cycles, sum_cycles,
 };
 pub(crate) use head::{parameters, relabelled};
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
@@ -146,6 +146,12 @@ pub(crate) struct ChunkPlace {
 /// The bucket of an address, for rows of a kind.
 pub(crate) const fn bucket_of(kind: ChunkKind, address: u64) -> u64 {
     address >> kind.bits()
+}
+
+/// The first and the last address of a bucket.
+pub(crate) const fn addresses_of(kind: ChunkKind, bucket: u64) -> (u64, u64) {
+    let first = address_in(kind.bits(), bucket, 0);
+    (first, first | ((1 << kind.bits()) - 1))
 }
 
 /// The bucket of an address, for encodings.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hotlist::{Estimate, Estimates};
 
-use crate::chunk::bytes::{Reader, put, put_real};
+use crate::chunk::bytes::{Reader, put, put_real, whole};
 
 /// What a list says, as [`Estimates`] does, with a few bytes for a number instead of
 /// eight. Every number is kept exactly.
@@ -27,9 +27,6 @@ const COUNTED: u8 = 1;
 /// There are pairs.
 const PAIRS: u8 = 2;
 
-/// The most events that are told by a whole number: all of these are exact as floats.
-const MOST_COUNTED: f64 = (1_u64 << 53) as f64;
-
 /// Whether so far, 0 to 1, the windows of a list can have come at even distances.
 pub(crate) fn is_even(even: f64) -> bool {
     (0.0..=1.0).contains(&even)
@@ -46,17 +43,14 @@ pub(crate) fn put_tuple(bytes: &mut Vec<u8>, tuple: &Estimate<u64>) {
         first,
         pairs,
     } = *tuple;
-    let is_counted = variance == 0.0
-        && least == estimate
-        && estimate.fract() == 0.0
-        && (0.0..=MOST_COUNTED).contains(&estimate);
+    let counted = whole(estimate).filter(|_| variance == 0.0 && least == estimate);
     let has_pairs = pairs != (0.0, 0.0);
-    let shape = if is_counted { COUNTED } else { 0 } | if has_pairs { PAIRS } else { 0 };
+    let shape = counted.map_or(0, |_| COUNTED) | if has_pairs { PAIRS } else { 0 };
     bytes.push(shape);
     put(bytes, value);
-    match is_counted {
-        true => put(bytes, estimate as u64),
-        false => [estimate, variance, least]
+    match counted {
+        Some(count) => put(bytes, count),
+        None => [estimate, variance, least]
             .into_iter()
             .for_each(|number| put_real(bytes, number)),
     }
@@ -192,8 +186,8 @@ mod tests {
             0.1,
             7.0,
             1e-300,
-            MOST_COUNTED,
-            MOST_COUNTED * 2.0,
+            (1_u64 << 53) as f64,
+            (1_u64 << 54) as f64,
             1e300,
         ];
         let mut tuples = Vec::new();

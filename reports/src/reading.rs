@@ -61,6 +61,8 @@ pub(crate) fn of_code(
         let mut answer = |places: Places, is_exact: bool| {
             let filter = Filter {
                 places: Some(places),
+                // Where it is has been told: nothing else has to tell its name.
+                parameters: source::parameters(&needs),
                 ..filter.clone()
             };
             let mut held = Said::Held(Vec::new());

@@ -128,13 +128,15 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         // A name may be told by any instruction.
         parameters: match by_function {
             true => Vec::new(),
-            false => needs
-                .parameters
-                .iter()
-                .map(|&start| start.to_owned())
-                .collect(),
+            false => parameters(needs),
         },
     })
+}
+
+/// How parameters begin that are asked for.
+pub(crate) fn parameters(needs: &Needs<'_>) -> Vec<String> {
+    let starts = needs.parameters.iter();
+    starts.map(|&start| start.to_owned()).collect()
 }
 
 /// How far interrupts are told apart: where images or a function are asked for, what calls from

@@ -53,9 +53,11 @@ pub(super) fn put_rough(bytes: &mut Vec<u8>, x: f64) {
 }
 
 /// The number, if it is whole and has room.
-fn whole(x: f64) -> Option<u64> {
-    const MOST: f64 = (1_u64 << 53) as f64;
-    (x.fract() == 0.0 && (0.0..=MOST).contains(&x)).then_some(x as u64)
+pub(crate) fn whole(x: f64) -> Option<u64> {
+    // There are more as floats, which are not all exact.
+    const MOST: u64 = 1 << 53;
+    let n = x as u64;
+    (n as f64 == x && n <= MOST).then_some(n)
 }
 
 /// A column being read. What is not there is an error, never a zero.
@@ -96,20 +98,34 @@ impl<'b> Reader<'b> {
     }
 
     /// What [`put`] appended.
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<u64, Bad> {
+        match self.bytes {
+            // Most numbers are small.
+            [byte @ 0..0x80, rest @ ..] => {
+                self.bytes = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.large_number(),
+        }
+    }
+
+    fn large_number(&mut self) -> Result<u64, Bad> {
         let mut n = 0;
-        for place in 0..LONGEST {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if place == LONGEST - 1 && byte > 1 {
+        for (place, byte) in self.bytes.iter().enumerate().take(LONGEST) {
+            if place == LONGEST - 1 && *byte > 1 {
                 break;
             }
-            n |= bits << (7 * place);
-            if byte < 0x80 {
+            n |= u64::from(*byte & 0x7f) << (7 * place);
+            if *byte < 0x80 {
+                self.take(place + 1)?;
                 return Ok(n);
             }
         }
-        Err(Bad("has a number of more than 64 bits"))
+        match self.bytes.len() < LONGEST {
+            true => Err(Bad("is too short")),
+            false => Err(Bad("has a number of more than 64 bits")),
+        }
     }
 
     /// A number of things of at least one byte each in a column of `room` bytes: no more can be

@@ -385,6 +385,39 @@ pub(crate) fn decode_cycles(place: ChunkPlace, blob: &[u8]) -> Result<Vec<Cycles
     )
 }
 
+/// What all interrupts of a chunk add up to.
+pub(crate) struct CyclesSum {
+    /// How many rows there are.
+    pub(crate) rows: usize,
+    /// The rows of their processes.
+    pub(crate) processes: Vec<i64>,
+    /// Interrupts.
+    pub(crate) samples: u64,
+    /// What they stand for, in the epoch's unit.
+    pub(crate) weight: u64,
+}
+
+/// Adds up interrupts without a look at where they are: of most of the chunks of a long time,
+/// nothing else is asked.
+pub(crate) fn sum_cycles(blob: &[u8]) -> Result<CyclesSum, Bad> {
+    let unpacked = unpack(blob)?;
+    let [_, _, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
+    let (mut samples, mut weight) = (0_u64, 0_u64);
+    for _ in 0..unpacked.rows {
+        samples = samples.saturating_add(counts.number()?);
+        weight = weight.saturating_add(weights.number()?);
+    }
+    counts.end()?;
+    weights.end()?;
+    let processes = unpacked.ids.processes.iter();
+    Ok(CyclesSum {
+        rows: unpacked.rows,
+        processes: processes.map(|(process, _)| *process).collect(),
+        samples,
+        weight,
+    })
+}
+
 /// Unpacks branches.
 pub(crate) fn decode_branches(place: ChunkPlace, blob: &[u8]) -> Result<Vec<BranchOf>, Bad> {
     decode(

@@ -200,10 +200,16 @@ fn assert_near(read: Option<f64>, written: Option<f64>) {
 fn counts_round_trip() {
     for seed in 0..20 {
         let (cycles, branches, calls) = counts(seed);
-        assert_eq!(
-            decode_cycles(place(ChunkKind::Cycles), &encode_cycles(&cycles)),
-            Ok(cycles)
-        );
+        let blob = encode_cycles(&cycles);
+        let sum = sum_cycles(&blob).expect("it is good");
+        let mut processes: Vec<i64> = cycles.iter().map(|row| row.process).collect();
+        processes.dedup();
+        assert_eq!((sum.rows, sum.processes), (cycles.len(), processes));
+        let samples = cycles.iter().map(|row| row.samples).sum();
+        let weight = cycles.iter().map(|row| row.weight);
+        let weight = weight.fold(0, u64::saturating_add);
+        assert_eq!((sum.samples, sum.weight), (samples, weight));
+        assert_eq!(decode_cycles(place(ChunkKind::Cycles), &blob), Ok(cycles));
         let read = decode_branches(place(ChunkKind::Branches), &encode_branches(&branches))
             .expect("they are good");
         for (read, written) in read.iter().zip(&branches) {
@@ -250,8 +256,9 @@ fn counts_round_trip() {
 /// Reads a blob as everything that it could be.
 fn read(blob: &[u8]) -> usize {
     let of = |result: Result<usize, Bad>| usize::from(result.is_ok());
-    // Who asks for no more than places sees less of what is wrong.
+    // Who asks for no more than places, or sums, sees less of what is wrong.
     let _ = each_place(PLACE, blob, |_| {});
+    let _ = sum_cycles(blob).map(|sum| sum.rows);
     of(decode_values(PLACE, true, blob).map(|values| values.rows.len()))
         + of(decode_values(PLACE, false, blob).map(|values| values.rows.len()))
         + of(decode_cycles(place(ChunkKind::Cycles), blob).map(|rows| rows.len()))

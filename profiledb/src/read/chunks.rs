@@ -58,6 +58,13 @@ impl ChunkOfFile {
             .is_none_or(|ranges| is_in(ranges, address))
     }
 
+    /// Whether any address between two, which are among these, may be asked for.
+    pub(super) fn may_want(&self, (first, last): (u64, u64)) -> bool {
+        let overlaps = |(from, end): &(u64, u64)| *from <= last && first < *end;
+        let ranges = self.ranges.as_ref();
+        ranges.is_none_or(|ranges| ranges.iter().any(overlaps))
+    }
+
     /// Whether lists of all parameters are asked for at an address.
     pub(super) fn wants_details(&self, address: u64) -> bool {
         let ranges = self.details.as_ref();

@@ -5,8 +5,9 @@ use hotlist::Estimates;
 
 use super::chunks::{ChunkOfFile, Parameter};
 use crate::chunk::{
-    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, decode_branches, decode_calls,
-    decode_cycles, decode_stacks, each_list, each_place, parameters as parameters_of,
+    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, addresses_of, decode_branches,
+    decode_calls, decode_cycles, decode_stacks, each_list, each_place, parameters as parameters_of,
+    sum_cycles,
 };
 use crate::filter::Apart;
 use crate::list::put_tuple;
@@ -74,6 +75,18 @@ pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) 
 fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, Bad> {
     let Packed { chunk, kind, data } = packed;
     match kind {
+        ChunkKind::Cycles
+            if chunk.of_all_processes
+                && !chunk.may_want(addresses_of(*kind, chunk.place.bucket)) =>
+        {
+            let sum = sum_cycles(data)?;
+            Ok(Rows::Cycles(Interrupts {
+                rows: Vec::new(),
+                elsewhere: (sum.samples, sum.weight),
+                processes: sum.processes,
+                unpacked: sum.rows,
+            }))
+        }
         ChunkKind::Cycles => {
             let rows = decode_cycles(chunk.place, data)?;
             Ok(Rows::Cycles(added_up(chunk, rows)))
