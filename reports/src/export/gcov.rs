@@ -64,6 +64,9 @@ const FIRST: &str = "vcpi";
 
 /// Flags without which the counts cannot be matched with source code.
 const FLAGS: &str = "-O2 -g";
+/// What the compiler does with any profile, and is better left undone: it unrolls loops, also those
+/// that nothing is known of.
+const BUT: &str = "-fno-unroll-loops";
 
 /// What ran at a place.
 #[derive(Debug, Default)]
@@ -114,7 +117,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     let output: Option<&PathBuf> = matches.get_one("output");
     let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
     view.notes.push(format!(
-        "next: gcc {FLAGS} -fauto-profile={file} (GCC {gcc}; --gcc VERSION for others)"
+        "next: gcc {FLAGS} {BUT} -fauto-profile={file} (GCC {gcc}; --gcc VERSION for others)"
     ));
     Ok(source.bytes(gcc))
 }

@@ -120,7 +120,7 @@ impl Route {
                 " -fbasic-block-sections=list=",
                 " -Wl,--no-warn-symbol-ordering -Wl,--symbol-ordering-file=",
             ],
-            (Route::Gcov, _) => &[" -fauto-profile="],
+            (Route::Gcov, _) => &[" -fno-unroll-loops -fauto-profile="],
         };
         let files: &[&Path] = match &build {
             Build::Recorded => &[],
@@ -228,7 +228,7 @@ mod tests {
                 Route::Gcov,
                 Language::C,
                 Build::Better(&better[..1]),
-                "-g -fauto-profile=/p/a".to_owned(),
+                "-g -fno-unroll-loops -fauto-profile=/p/a".to_owned(),
             ),
         ] {
             let flags = route.flags(language, build);
