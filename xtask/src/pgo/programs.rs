@@ -55,8 +55,22 @@ const MARKDOWN: &str = "\
     i=0; while [ $i -lt 42 ]; do cat \"$SRC/cmark/test/spec.txt\" \"$SRC/cmark/changelog.txt\"; \
     i=$((i + 1)); done > test.md";
 
+/// JSON to train on has numbers, words and paragraphs; that to test on is of objects: some 10 MB
+/// each.
+const JSON: &str = "\
+    json() { n=$1; shift; echo '['; while [ $n -gt 0 ]; do for file do cat \"$file\"; echo ','; \
+    done; n=$((n - 1)); done; echo 'null]'; }; \
+    json 200 \"$SRC\"/rapidjson/bin/types/*.json > train.json; \
+    json 14 \"$SRC\"/rapidjson/bin/data/*.json \
+    \"$SRC\"/rapidjson/bin/jsonschema/tests/draft4/*.json > test.json";
+
+/// What is compressed is this project's text, and C.
+const TEXT: &str = "\
+    find \"$ROOT\" '(' -name '*.md' -o -name '*.rs' ')' -not -path '*/target/*' | LC_ALL=C sort \
+    | xargs cat > train.txt; cat \"$SRC\"/duktape/src/*.c \"$SRC\"/tcc/*.c > test.txt";
+
 /// All of them.
-pub(super) const PROGRAMS: [Program; 6] = [
+pub(super) const PROGRAMS: [Program; 9] = [
     Program {
         name: "sqlite",
         language: Language::C,
@@ -115,6 +129,34 @@ pub(super) const PROGRAMS: [Program; 6] = [
         test: "i=0; while [ $i -lt 5 ]; do \"$PROG\" \"$DATA/test.md\"; i=$((i + 1)); done | cksum",
     },
     Program {
+        name: "lua",
+        language: Language::C,
+        sources: &["lua5.4"],
+        prepare: "",
+        build: "cd src && $CC -std=gnu99 -DLUA_USE_LINUX $(ls *.c | grep -v luac.c) -o \"$OUT\" -lm \
+                -ldl",
+        data: "",
+        train: "\"$PROG\" \"$ROOT/tests/fixtures/pgo/train.lua\" 750 >/dev/null",
+        test: "\"$PROG\" \"$ROOT/tests/fixtures/pgo/test.lua\" 80",
+    },
+    Program {
+        name: "zstd",
+        language: Language::C,
+        sources: &["libzstd", "duktape", "tcc"],
+        prepare: "",
+        build: "$CC -DZSTD_DISABLE_ASM -Ilib -Ilib/common lib/common/*.c lib/compress/*.c \
+                lib/decompress/*.c lib/dictBuilder/*.c programs/*.c -o \"$OUT\"",
+        data: TEXT,
+        train: "i=0; while [ $i -lt 15 ]; do for level in 3 9 3 1 3; do \
+                \"$PROG\" -q -f -$level \"$DATA/train.txt\" -o train.zst; \
+                for n in 1 2 3; do \"$PROG\" -q -dc train.zst >/dev/null; done; done; \
+                i=$((i + 1)); done",
+        test: "i=0; while [ $i -lt 4 ]; do for level in 3 9 3 1 3; do \
+               \"$PROG\" -q -f -$level \"$DATA/test.txt\" -o test.$level.zst; \
+               for n in 1 2 3; do \"$PROG\" -q -dc test.$level.zst >/dev/null; done; done; \
+               i=$((i + 1)); done; cat test.*.zst | cksum; \"$PROG\" -q -dc test.9.zst | cksum",
+    },
+    Program {
         name: "jsonnet",
         language: Language::Cpp,
         sources: &["jsonnet"],
@@ -131,6 +173,18 @@ pub(super) const PROGRAMS: [Program; 6] = [
                 >/dev/null",
         test: "for file in \"$SRC\"/jsonnet/perf_tests/large_string_join.jsonnet \
                \"$SRC\"/jsonnet/benchmarks/bench.08.jsonnet; do \"$PROG\" \"$file\"; done",
+    },
+    Program {
+        name: "rapidjson",
+        language: Language::Cpp,
+        sources: &["rapidjson"],
+        prepare: "",
+        build: "$CXX -std=c++11 -Iinclude example/pretty/pretty.cpp -o \"$OUT\"",
+        data: JSON,
+        train: "i=0; while [ $i -lt 100 ]; do \"$PROG\" < \"$DATA/train.json\"; i=$((i + 1)); done \
+                >/dev/null",
+        test: "i=0; while [ $i -lt 10 ]; do \"$PROG\" < \"$DATA/test.json\"; i=$((i + 1)); done \
+               | cksum",
     },
     Program {
         name: "pulldown-cmark",
