@@ -12,7 +12,7 @@ use profiledb::{Apart, Error, Filter, Image, NewHotlist, Places, Profile, Writer
 use selection::Selection;
 use tempfile::tempdir;
 
-use crate::common::{epoch, fill, library, load, process, program, user};
+use crate::common::{epoch, fill, instructions, library, load, process, program, user};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -143,12 +143,7 @@ fn only_places() -> Outcome {
         assert!(bare.branches.is_empty() && bare.calls.is_empty());
         assert_eq!(bare.totals, whole.totals);
         bare.recall_all();
-        let places = |profile: &Profile| -> Vec<(Image, u64)> {
-            let pcs = profile.pcs.iter();
-            pcs.map(|pc| (profile.images[pc.image].clone(), pc.address))
-                .collect()
-        };
-        assert_eq!(places(&bare), places(&whole));
+        assert_eq!(instructions(&bare), instructions(&whole));
     }
     Ok(())
 }

@@ -108,6 +108,13 @@ pub(crate) fn load(path: &Path) -> Result<Profile, Error> {
     Profile::load(&[PathBuf::from(path)], &Filter::default())
 }
 
+/// Where the instructions of a profile are, in its order.
+pub(crate) fn instructions(profile: &Profile) -> Vec<(Image, u64)> {
+    let pcs = profile.pcs.iter();
+    pcs.map(|pc| (profile.images[pc.image].clone(), pc.address))
+        .collect()
+}
+
 /// Adds rows as older programs wrote them, with what they refer to: those of [`fill`], and a list.
 pub(crate) fn add_old_rows(
     path: &Path,
