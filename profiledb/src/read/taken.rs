@@ -75,20 +75,8 @@ impl File<'_> {
                 tuples,
                 passed_over,
             } => {
-                let mut last = None;
                 for (process, address) in passed_over {
-                    let takes = match last {
-                        Some((known, takes)) if known == process => takes,
-                        _ => {
-                            let known = referred.processes.get(&process);
-                            known.is_some_and(|known| self.filter.takes_pid(known.row.process.pid))
-                        }
-                    };
-                    last = Some((process, takes));
-                    if takes {
-                        let image = self.image_of_chunk(referred, chunk)?;
-                        self.builder.pass_over(image, address);
-                    }
+                    self.pass_over(referred, chunk, (process, address, None))?;
                 }
                 let values: usize = lists.iter().map(|list| list.count as usize).sum();
                 self.charge_unpacked(lists.len() * ROW + values * VALUE)?;
