@@ -12,7 +12,9 @@ use profiledb::{Apart, Error, Filter, Image, NewHotlist, Places, Profile, Writer
 use selection::Selection;
 use tempfile::tempdir;
 
-use crate::common::{epoch, fill, instructions, library, load, process, program, user};
+use crate::common::{
+    epoch, fill, instructions, library, load, process, program, user, whole_and_bare,
+};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -129,16 +131,7 @@ fn only_places() -> Outcome {
     }
     writer.close()?;
     for pids in [vec![], vec![42], vec![1]] {
-        let filter = Filter {
-            pids,
-            ..Filter::default()
-        };
-        let whole = Profile::load(std::slice::from_ref(&path), &filter)?;
-        let filter = Filter {
-            only_places: true,
-            ..filter
-        };
-        let mut bare = Profile::load(std::slice::from_ref(&path), &filter)?;
+        let (whole, mut bare) = whole_and_bare(&path, pids)?;
         assert!(bare.pcs.is_empty() && bare.cycles.is_empty() && bare.hotlists.is_empty());
         assert!(bare.branches.is_empty() && bare.calls.is_empty());
         assert_eq!(bare.totals, whole.totals);

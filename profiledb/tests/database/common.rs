@@ -108,6 +108,21 @@ pub(crate) fn load(path: &Path) -> Result<Profile, Error> {
     Profile::load(&[PathBuf::from(path)], &Filter::default())
 }
 
+/// What there is of processes in one file, and the same with nothing but where rows are.
+pub(crate) fn whole_and_bare(path: &Path, pids: Vec<u32>) -> Result<(Profile, Profile), Error> {
+    let path = [PathBuf::from(path)];
+    let filter = Filter {
+        pids,
+        ..Filter::default()
+    };
+    let whole = Profile::load(&path, &filter)?;
+    let filter = Filter {
+        only_places: true,
+        ..filter
+    };
+    Ok((whole, Profile::load(&path, &filter)?))
+}
+
 /// Where the instructions of a profile are, in its order.
 pub(crate) fn instructions(profile: &Profile) -> Vec<(Image, u64)> {
     let pcs = profile.pcs.iter();

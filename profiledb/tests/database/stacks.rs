@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::common::{epoch, instructions, library, load, process, program, user};
+use crate::common::{epoch, instructions, library, load, process, program, user, whole_and_bare};
 use counters::Counter;
 use profiledb::view::{Limits, Viewer, write_view};
 use profiledb::{
@@ -175,16 +175,7 @@ fn only_places() -> Outcome {
     let path = dir.path().join("a.db");
     database(&path)?;
     for pids in [vec![], vec![43]] {
-        let filter = Filter {
-            pids,
-            ..Filter::default()
-        };
-        let whole = Profile::load(std::slice::from_ref(&path), &filter)?;
-        let filter = Filter {
-            only_places: true,
-            ..filter
-        };
-        let mut bare = Profile::load(std::slice::from_ref(&path), &filter)?;
+        let (whole, mut bare) = whole_and_bare(&path, pids)?;
         assert!(bare.stacks.is_empty() && bare.stack_nodes.is_empty() && bare.pcs.is_empty());
         bare.recall_all();
         assert_eq!(instructions(&bare), instructions(&whole));
