@@ -34,6 +34,8 @@ pub enum Question {
     Code(u64),
     /// Its pages that may raise exceptions.
     Guards,
+    /// How many threads it has.
+    Threads,
 }
 
 /// What was answered; `None`: there was no such process.
@@ -58,6 +60,8 @@ pub enum Answer {
     /// Pages that may raise exceptions, the time before they were looked for, and that of the next
     /// look.
     Guards(Option<(Marks, u64, u64)>),
+    /// How many threads it has, and the times before and behind the look.
+    Threads(Option<(u32, u64, u64)>),
 }
 
 /// Where answers come from.
@@ -180,6 +184,19 @@ impl Host {
         }
     }
 
+    /// How many threads a process has, and the times before and behind the look; `live` counts them.
+    pub(crate) fn threads(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(u32, u64, u64)>,
+    ) -> Option<(u32, u64, u64)> {
+        let live = || Answer::Threads(live());
+        match self.ask(pid, Question::Threads, live) {
+            Some(Answer::Threads(found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -226,6 +243,7 @@ impl Answer {
             Answer::Handlers(_) => Question::Handlers,
             Answer::Code(page, _) => Question::Code(*page),
             Answer::Guards(_) => Question::Guards,
+            Answer::Threads(_) => Question::Threads,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod moved;
 mod remains;
+mod threads;
 
 // Over 500 lines: every record that tells of processes and their mappings changes one table.
 
@@ -27,6 +28,7 @@ use crate::system::procfs::Credentials;
 use crate::vmas::{LookRooms, MAX_WATCHED, Vmas};
 
 use self::remains::Remains;
+use self::threads::Threads;
 
 /// Identifies a process between two execs for as long as the collector runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,8 +62,7 @@ pub struct Process {
     pub sampled: bool,
     /// Text of programs that anonymous memory took the place of.
     texts: Vec<Mapping>,
-    /// How many threads it has, where that is known: of those whose birth was told.
-    pub threads: Option<u32>,
+    threads: Threads,
     /// When its first thread ended.
     exited: Option<u64>,
     /// The same, known before that is taken notice of: what waits of the process is looked at
@@ -112,7 +113,7 @@ impl Process {
             stacks: Stacks::default(),
             sampled: false,
             texts: Vec::new(),
-            threads: None,
+            threads: Threads::default(),
             exited: None,
             ends: None,
         }
@@ -142,6 +143,11 @@ impl Process {
     pub fn keeps_memory_to_itself(&self) -> bool {
         self.credentials
             .is_some_and(|ids| ids.euid != 0 && ids.owner == 0)
+    }
+
+    /// Whether a single thread uses its memory, as far as records tell.
+    pub fn is_alone(&self) -> bool {
+        self.threads.is_one()
     }
 
     /// The row that the database keeps of it.
@@ -334,6 +340,8 @@ impl Loadmap {
             self.mappings_dropped += u64::from(!kept);
         }
         process.as_of = now;
+        let threads = self.host.threads(pid, || Threads::look(pid));
+        process.threads = threads.map_or_else(Threads::default, Threads::counted);
         self.insert(process);
     }
 
@@ -370,6 +378,7 @@ impl Loadmap {
     pub fn records_lost(&mut self) {
         for process in self.processes.values_mut() {
             process.maps.aliases_mut().unsure = true;
+            process.threads.lost();
         }
     }
 
@@ -377,7 +386,7 @@ impl Loadmap {
     pub fn fork(&mut self, pid: Pid, parent: Pid, time: u64) {
         if pid == parent {
             if let Some(process) = self.processes.get_mut(&pid) {
-                process.threads = process.threads.map(|threads| threads.saturating_add(1));
+                process.threads.born(time);
             }
             return;
         }
@@ -390,8 +399,9 @@ impl Loadmap {
             return;
         }
         let mut child = self.new_process(pid, time, 0, String::new());
-        child.threads = Some(1);
-        if let Some(parent) = self.processes.get(&parent) {
+        let parent = self.processes.get(&parent);
+        child.threads = Threads::forked(parent.map(|parent| parent.threads));
+        if let Some(parent) = parent {
             child.comm.clone_from(&parent.comm);
             child.maps = parent.maps.forked();
             child.texts.clone_from(&parent.texts);
@@ -411,6 +421,9 @@ impl Loadmap {
             let started = self.host.start_time(pid).unwrap_or(time);
             let mut process = self.new_process(pid, started, 0, name.to_owned());
             process.maps.aliases_mut().unsure = !exec;
+            if exec {
+                process.threads = Threads::behind_exec();
+            }
             self.insert(process);
             return;
         };
@@ -419,10 +432,8 @@ impl Loadmap {
         }
         if exec {
             let (started, execs) = (old.started, old.execs.saturating_add(1));
-            // The one that executes it is left.
-            let threads = old.threads.map(|_| 1);
             let mut process = self.new_process(pid, started, execs, name.to_owned());
-            process.threads = threads;
+            process.threads = Threads::behind_exec();
             self.insert(process);
         } else if is_leader {
             name.clone_into(&mut old.comm);
@@ -436,12 +447,12 @@ impl Loadmap {
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };
-        process.threads = process.threads.map(|threads| threads.saturating_sub(1));
+        process.threads.ended(time);
         if is_leader && process.exited.is_none() {
             process.exited = Some(time);
             self.exited += 1;
         }
-        if process.exited.is_some() && process.threads == Some(0) {
+        if process.exited.is_some() && process.threads.are_gone() {
             process.exited = Some(time);
             self.gone.push_back((time, pid));
         }

@@ -26,9 +26,9 @@ pub use self::error::Error;
 use machine::host::Answer;
 use machine::system::page_check::PageEvidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x08";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x09";
 /// The version before, which has less: it is read as well.
-const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x07";
+const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x08";
 /// What it begins with in all versions.
 const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.

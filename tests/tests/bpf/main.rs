@@ -70,6 +70,7 @@ const SHORT_WINDOW: u32 = 16;
 
 /// Those that need one clock, or say themselves which.
 const OTHERS: &[Test] = &[
+    meanwhile::ON_THE_STACK,
     code::CALLERS,
     code::MADE,
     code::LANGUAGES,

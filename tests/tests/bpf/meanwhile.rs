@@ -58,6 +58,23 @@ fn order(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+pub(crate) const ON_THE_STACK: Test = test(
+    "words on the stack that another thread writes",
+    on_the_stack,
+    &[as_root, gcc, cpu_clock, avx2],
+);
+/// The kernel copies the stack for the engine `ring` in an order of its own, and nobody looks twice:
+/// where there are other threads, the copy serves callers alone.
+fn on_the_stack(bench: &Bench) -> Result<()> {
+    let program = bench.compile("order.c", "order", &["-mavx2"])?;
+    let checks = checks::of_image(&program)?;
+    bench.watch_with("ring", &program, &[&time()?, "stack"], "stack.db")?;
+    let mut verdict = Verdict::default();
+    let database = bench.open("stack.db")?;
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
+    verdict.settle("order, stack, ring", 0.0)
+}
+
 pub(crate) const BASES: Test = test("memory by the bases of FS and GS", bases, &[as_root, gcc]);
 /// Thread-local memory, and what is found by GS, is each thread's own. It is known where no code of
 /// the process can change a base without the kernel's knowledge.

@@ -51,8 +51,8 @@ struct Writer<'a> {
     rng: &'a mut SmallRng,
     labels: usize,
     name: String,
-    /// Readers use a view of their own.
-    two_views: bool,
+    /// Readers do not look at `room`, but at a view of their own or at a stack.
+    is_elsewhere: bool,
 }
 
 /// Assembly of a program, and what it is like.
@@ -67,14 +67,17 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
         0
     };
     let readers = rng.random_range(1..3u64);
+    // Drawn apart, so that the other draws of a seed stay what they were.
+    let on_stack = views == 0 && SmallRng::seed_from_u64(!mixed).random_ratio(1, 3);
     let mut writer = Writer {
         text: String::new(),
         checks: String::new(),
         rng: &mut rng,
         labels: 0,
         name: String::new(),
-        two_views: views == 1,
+        is_elsewhere: views == 1 || on_stack,
     };
+    let stack = u64::from(on_stack);
     let mut table = String::new();
     let mut names = Vec::new();
     for i in 0..count {
@@ -93,15 +96,20 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
         "\t.intel_syntax noprefix\n\t.text\n{text}\
          \t.section .checks,\"\",@progbits\n{checks}\
          \t.section .data.rel.ro,\"aw\"\n\t.balign 8\n\
-         \t.globl relations, relation_count, two_views, signal_rate, reader_count\n\
+         \t.globl relations, relation_count, two_views, on_stack, signal_rate, reader_count\n\
          relations:\n{table}relation_count: .quad {count}\ntwo_views: .quad {views}\n\
+         on_stack: .quad {stack}\n\
          signal_rate: .quad {signals}\nreader_count: .quad {readers}\n\
          \t.section .note.GNU-stack,\"\",@progbits\n"
     );
     let about = format!(
         "{}, {readers} readers, {}, {}",
         names.join(" "),
-        if views == 1 { "two views" } else { "one view" },
+        match () {
+            () if views == 1 => "two views",
+            () if on_stack => "on a stack",
+            () => "one view",
+        },
         if signals > 0 {
             "a signal writes"
         } else {
@@ -315,7 +323,7 @@ impl Writer<'_> {
                 self.lines("mov r8, [rdi+8184]");
                 format!("[rdi+r8+{place}]")
             }
-            2 if !self.two_views => format!("[rip+room+{}]", 4 * 4096 * i + place),
+            2 if !self.is_elsewhere => format!("[rip+room+{}]", 4 * 4096 * i + place),
             _ => format!("[rdi+{place}]"),
         }
     }

@@ -94,6 +94,12 @@ pub(crate) fn parse_start_ticks(stat: &str) -> Option<u64> {
     behind.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// How many threads a process has, from `/proc/PID/stat`.
+fn parse_threads(stat: &str) -> Option<u32> {
+    let behind = &stat[stat.rfind(')')? + 1..];
+    behind.split_whitespace().nth(17)?.parse().ok()
+}
+
 /// The soft limit of the stack from `/proc/PID/limits`, in bytes.
 fn parse_stack_limit(limits: &str) -> Option<u64> {
     let mut lines = limits.lines();
@@ -149,6 +155,11 @@ pub(crate) fn credentials(pid: Pid) -> Option<Credentials> {
     let path = format!("/proc/{pid}/status");
     let owner = fs::metadata(&path).ok()?.uid();
     parse_credentials(&fs::read_to_string(path).ok()?, owner)
+}
+
+/// How many threads a live process has.
+pub(crate) fn threads(pid: Pid) -> Option<u32> {
+    parse_threads(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Start of a live process in nanoseconds since boot, to the grain of a clock tick.

@@ -64,6 +64,7 @@ impl Collector {
         };
         let copies_whole = self.copies_whole;
         let process_id = process.id;
+        let is_alone = process.is_alone();
         let secret = !self.settings.allow_secrets
             && match capture {
                 Some(capture) => matches!(
@@ -130,7 +131,7 @@ impl Collector {
             space: &space,
             stack_start: registers.gpr[4],
             stack: &sample.stack,
-            stack_is_for_callers: followed,
+            stack_is_for_callers: followed || capture.is_none() && !is_alone,
             captured: captured.as_ref(),
             seen_once: false,
         };

@@ -1,0 +1,133 @@
+//! How many threads run in the memory of a process.
+
+use crate::system::procfs;
+
+/// The threads of a process, as births and ends are told.
+///
+/// A process that shares its memory with another one (`vfork`, or `clone` with `CLONE_VM`) cannot
+/// be told from one that was forked. Its parent waits meanwhile, unless that has further threads, or
+/// asked for no such wait: the latter is not known of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Threads {
+    /// How many there are, where that is known.
+    count: Option<u32>,
+    /// When they were counted: the times before and behind the look.
+    counted: (u64, u64),
+    /// The memory may be that of a parent with further threads.
+    may_be_lent: bool,
+}
+
+impl Threads {
+    /// Behind an exec: the one that executes it is left.
+    pub(crate) fn behind_exec() -> Self {
+        Self {
+            count: Some(1),
+            ..Self::default()
+        }
+    }
+
+    /// Of a new process, by what is known of its parent's.
+    pub(crate) fn forked(parent: Option<Self>) -> Self {
+        Self {
+            count: Some(1),
+            may_be_lent: !parent.is_some_and(Self::is_one),
+            ..Self::default()
+        }
+    }
+
+    /// Those that were counted, and the times before and behind the look.
+    pub(crate) fn counted((count, before, behind): (u32, u64, u64)) -> Self {
+        Self {
+            count: Some(count),
+            counted: (before, behind),
+            may_be_lent: false,
+        }
+    }
+
+    /// How many threads a live process has, and the times before and behind the look.
+    pub(crate) fn look(pid: sampler::Pid) -> Option<(u32, u64, u64)> {
+        let before = sampler::clock_now();
+        let count = procfs::threads(pid)?;
+        Some((count, before, sampler::clock_now()))
+    }
+
+    /// One was born.
+    pub(crate) fn born(&mut self, time: u64) {
+        self.change(time, |count| count.saturating_add(1));
+    }
+
+    /// One ended.
+    pub(crate) fn ended(&mut self, time: u64) {
+        self.change(time, |count| count.saturating_sub(1));
+    }
+
+    fn change(&mut self, time: u64, to: impl FnOnce(u32) -> u32) {
+        let (before, behind) = self.counted;
+        self.count = match () {
+            () if time < before => self.count,
+            // It is not known whether it was counted.
+            () if time <= behind => None,
+            () => self.count.map(to),
+        };
+    }
+
+    /// Births and ends were lost.
+    pub(crate) fn lost(&mut self) {
+        self.count = None;
+    }
+
+    /// Whether a single thread runs in this memory.
+    pub(crate) fn is_one(self) -> bool {
+        self.count == Some(1) && !self.may_be_lent
+    }
+
+    /// Whether all have ended.
+    pub(crate) fn are_gone(self) -> bool {
+        self.count == Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Threads;
+
+    /// What was counted already is not counted twice; what may have been makes the number unknown.
+    #[test]
+    fn births_around_a_look() {
+        let counted = Threads::counted((1, 10, 20));
+        let after = |time| {
+            let mut threads = counted;
+            threads.born(time);
+            threads.is_one()
+        };
+        assert!(after(9) && !after(15) && !after(21));
+        let mut threads = counted;
+        threads.ended(9);
+        assert!(threads.is_one());
+        threads.born(30);
+        threads.ended(31);
+        assert!(threads.is_one());
+        threads.ended(32);
+        assert!(threads.are_gone());
+        let mut unsure = counted;
+        unsure.ended(12);
+        unsure.born(30);
+        assert!(!unsure.is_one() && !unsure.are_gone());
+    }
+
+    /// The child of a process with several threads may use their memory until it runs a program of
+    /// its own.
+    #[test]
+    fn memory_of_a_parent() {
+        let mut parent = Threads::behind_exec();
+        assert!(Threads::forked(Some(parent)).is_one());
+        parent.born(1);
+        assert!(!Threads::forked(Some(parent)).is_one());
+        assert!(!Threads::forked(None).is_one());
+        assert!(Threads::behind_exec().is_one());
+        parent.ended(2);
+        assert!(parent.is_one());
+        parent.lost();
+        assert!(!parent.is_one());
+    }
+}
