@@ -104,7 +104,8 @@ fn biased() -> Result<()> {
     let programs = Programs::find()?;
     let program = vcpi_tests::fixture::build(folder.path())?;
     let database = folder.path().join("shares.db");
-    record(&programs, &program, &database, "20")?;
+    // Twice as long as the others: few windows come back to its function.
+    record(&programs, &program, &database, "40")?;
     let report = |args: &[&str]| programs.report(&database, args);
     for (function, value) in [("slow_argument", "0x1018"), ("slow_branch", "0x2002")] {
         let list = report(&["list", function])?;

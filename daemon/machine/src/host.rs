@@ -184,7 +184,7 @@ impl Host {
         }
     }
 
-    /// How many threads a process has, and the times before and behind the look; `live` counts them.
+    /// How many threads a process has, and the times before and behind the look; `live` counts.
     pub(crate) fn threads(
         &mut self,
         pid: Pid,

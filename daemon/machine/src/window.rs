@@ -68,8 +68,8 @@ pub struct SampleMemory<'a, 'v> {
     /// What the interrupt copied of the stack.
     pub stack: &'a [u8],
     /// The stack serves callers and no loads. Where the way was followed, what it loads was read in
-    /// the order of its loads, and the stack behind all of it. Where nothing else was read and other
-    /// threads run, nobody knows in which order it was copied, or what changed meanwhile.
+    /// the order of its loads, and the stack behind all of it. Where nothing else was read and
+    /// other threads run, nobody knows in which order it was copied, or what changed meanwhile.
     pub stack_is_for_callers: bool,
     /// What the interrupt read besides.
     pub captured: Option<&'a Captured<'a>>,

@@ -63,8 +63,8 @@ pub(crate) const ON_THE_STACK: Test = test(
     on_the_stack,
     &[as_root, gcc, cpu_clock, avx2],
 );
-/// The kernel copies the stack for the engine `ring` in an order of its own, and nobody looks twice:
-/// where there are other threads, the copy serves callers alone.
+/// The kernel copies the stack for the engine `ring` in an order of its own, and nobody looks
+/// twice: where there are other threads, the copy serves callers alone.
 fn on_the_stack(bench: &Bench) -> Result<()> {
     let program = bench.compile("order.c", "order", &["-mavx2"])?;
     let checks = checks::of_image(&program)?;

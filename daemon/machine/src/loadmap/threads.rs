@@ -5,8 +5,8 @@ use crate::system::procfs;
 /// The threads of a process, as births and ends are told.
 ///
 /// A process that shares its memory with another one (`vfork`, or `clone` with `CLONE_VM`) cannot
-/// be told from one that was forked. Its parent waits meanwhile, unless that has further threads, or
-/// asked for no such wait: the latter is not known of.
+/// be told from one that was forked. Its parent waits meanwhile, unless that has further threads,
+/// or asked for no such wait: the latter is not known of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Threads {
     /// How many there are, where that is known.
