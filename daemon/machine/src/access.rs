@@ -4,7 +4,9 @@
 //! miss what was unmapped or moved since. A look at the mappings (`vmas::Vmas`) says
 //! what is there now. An access goes through if both allow it. Where the look cannot be had (the
 //! process is gone), the last one that was had must do. Where it cannot be believed (the process
-//! unmaps and maps again at that place), a page that was read at the interrupt was mapped.
+//! unmaps and maps again at that place), a page that was read at the interrupt was mapped. What is
+//! moved there has rights of its own, so that nobody knows of a store whether it goes through; nor
+//! where a look finds other rights than the records tell of.
 //!
 //! Where it "goes through" though nobody was ever asked, or what is stored is unknown, the window
 //! ends if the program has a handler for what does not go through ([`interpreter::Handlers`]):
@@ -166,21 +168,28 @@ fn judge(known: AddressFacts<'_>, access: Access, kernel: &impl Kernel) -> PartV
             _ => PartVerdict::Faults,
         };
     }
+    // Something was mapped there. It may have been moved there, with other rights than those that
+    // the records tell of.
+    let moved = |evidence: MappedBy| match (evidence, access) {
+        (MappedBy::Stack, _) | (MappedBy::Read, Access::Load) => of_page,
+        (MappedBy::Read, Access::Store) => unverified,
+    };
     if known.unmapped {
-        return match (known.evidence)() {
-            Some(_) => of_page,
-            None => PartVerdict::MayFault,
-        };
+        return (known.evidence)().map_or(PartVerdict::MayFault, moved);
     }
     let now = kernel.now(known.address);
-    match now.or_else(|| kernel.before(known.address)) {
-        Some(Region::Mapped(vma)) if allows(&vma, access) => {
-            within_both(&vma, record, now.is_some())
-        }
-        _ if (known.evidence)().is_some() => of_page,
-        Some(Region::Free { .. }) if now.is_some() => PartVerdict::Faults,
-        Some(_) => PartVerdict::MayFault,
-        None => unverified,
+    let look = now.or_else(|| kernel.before(known.address));
+    if let Some(Region::Mapped(vma)) = look
+        && allows(&vma, access)
+    {
+        return within_both(&vma, record, now.is_some());
+    }
+    match ((known.evidence)(), look) {
+        (Some(evidence), Some(Region::Mapped(_))) => moved(evidence),
+        (Some(_), _) => of_page,
+        (None, Some(Region::Free { .. })) if now.is_some() => PartVerdict::Faults,
+        (None, Some(_)) => PartVerdict::MayFault,
+        (None, None) => unverified,
     }
 }
 
@@ -523,7 +532,7 @@ mod tests {
         assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
         assert_eq!(judge(read, Access::Store, &Says(Some(FREE), None)), of_page);
         read.unmapped = true;
-        assert_eq!(judge(read, Access::Store, &Says(None, None)), of_page);
+        assert_eq!(judge(read, Access::Load, &Says(None, None)), of_page);
         read.evidence = &|| None;
         let mapped = Says(Some(Region::Mapped(RW)), None);
         assert_eq!(judge(read, Access::Load, &mapped), PartVerdict::MayFault);
@@ -544,6 +553,30 @@ mod tests {
             judge(null, Access::Load, &Says(None, None)),
             PartVerdict::Faults
         );
+    }
+
+    /// What was moved to a place has rights of its own: that a page was read there, and that the
+    /// records and a later look allow it, says nothing of a store.
+    #[test]
+    fn moved_with_other_rights() {
+        let right = mapping(0x1000, 0x2000, 0, true);
+        let mut read = known(Some(&right));
+        read.evidence = &|| Some(MappedBy::Read);
+        let looks = |vma| Says(Some(Region::Mapped(vma)), None);
+        let constant = Vma {
+            writable: false,
+            ..RW
+        };
+        let unverified = PartVerdict::Unverified(0x1fff);
+        let allowed = PartVerdict::Allowed(0x1000, 0x1fff);
+        assert_eq!(judge(read, Access::Store, &looks(RW)), allowed);
+        assert_eq!(judge(read, Access::Store, &looks(constant)), unverified);
+        assert_eq!(judge(read, Access::Load, &looks(constant)), allowed);
+        read.unmapped = true;
+        assert_eq!(judge(read, Access::Store, &looks(RW)), unverified);
+        read.evidence = &|| Some(MappedBy::Stack);
+        let of_page = PartVerdict::Once(0x1000, 0x1fff);
+        assert_eq!(judge(read, Access::Store, &looks(RW)), of_page);
     }
 
     /// An access that goes on in another mapping needs both; one part that is not known makes the

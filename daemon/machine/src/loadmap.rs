@@ -503,6 +503,10 @@ impl Loadmap {
         if process.as_of >= mmap.time {
             return true;
         }
+        // What was there was unmapped or moved, or its rights changed: nothing tells which.
+        if is_data(mmap) && !is_heap(mmap) && process.maps.replaces(mmap.range(), rights(mmap)) {
+            process.maps.aliases_mut().remapped(mmap.range(), mmap.time);
+        }
         process.maps.aliases_mut().mapped(mmap);
         let mapping = images.mapping_of_record(mmap);
         let live = self.host.is_live().then_some(mmap.pid);

@@ -178,10 +178,25 @@ impl Maps {
     /// Whether nothing but data without a file, and with these rights, is known between these
     /// addresses.
     pub fn has_only_data(&self, range: ProcessRange, rights: Rights) -> bool {
+        self.overlapped(range).all(|old| old.is_data(rights))
+    }
+
+    /// Whether data without a file, and with other rights, is known between these addresses. Rights
+    /// that forbid everything are no such: memory is set aside by them, and taken into use later.
+    pub(crate) fn replaces(&self, range: ProcessRange, rights: Rights) -> bool {
+        let none = (false, false);
+        let other = |old: &Mapping| {
+            let own = (old.readable, old.writable);
+            old.is_data(own) && own != rights && own != none
+        };
+        rights != none && self.overlapped(range).any(other)
+    }
+
+    /// What is known between these addresses, the last first.
+    fn overlapped(&self, range: ProcessRange) -> impl Iterator<Item = &Mapping> {
         let before = self.tree.mappings.range(..range.end).rev();
         let before = before.map(|(_, old)| old);
-        let mut overlapped = before.take_while(|old| old.range.end > range.start);
-        overlapped.all(|old| old.is_data(rights))
+        before.take_while(move |old| old.range.end > range.start)
     }
 
     /// Whether all that is known between these addresses is one mapping of data without a file, and
