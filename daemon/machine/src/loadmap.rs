@@ -145,9 +145,10 @@ impl Process {
             .is_some_and(|ids| ids.euid != 0 && ids.owner == 0)
     }
 
-    /// Whether a single thread uses its memory, as far as records tell.
-    pub fn is_alone(&self) -> bool {
-        self.threads.is_one()
+    /// Whether a single thread used its memory at a time that the records have come to, as far as
+    /// they tell.
+    pub fn is_alone(&self, time: u64) -> bool {
+        self.threads.are_one(time)
     }
 
     /// The row that the database keeps of it.
@@ -400,7 +401,7 @@ impl Loadmap {
         }
         let mut child = self.new_process(pid, time, 0, String::new());
         let parent = self.processes.get(&parent);
-        child.threads = Threads::forked(parent.map(|parent| parent.threads));
+        child.threads = Threads::forked(parent.map(|parent| parent.threads), time);
         if let Some(parent) = parent {
             child.comm.clone_from(&parent.comm);
             child.maps = parent.maps.forked();

@@ -26,11 +26,11 @@ impl Threads {
         }
     }
 
-    /// Of a new process, by what is known of its parent's.
-    pub(crate) fn forked(parent: Option<Self>) -> Self {
+    /// Of a process that was born at that time, by what is known of its parent's.
+    pub(crate) fn forked(parent: Option<Self>, time: u64) -> Self {
         Self {
             count: Some(1),
-            may_be_lent: !parent.is_some_and(Self::is_one),
+            may_be_lent: !parent.is_some_and(|parent| parent.are_one(time)),
             ..Self::default()
         }
     }
@@ -76,9 +76,10 @@ impl Threads {
         self.count = None;
     }
 
-    /// Whether a single thread runs in this memory.
-    pub(crate) fn is_one(self) -> bool {
-        self.count == Some(1) && !self.may_be_lent
+    /// Whether a single thread ran in this memory at a time behind which no birth or end was told
+    /// yet. What was there before they were counted is not known.
+    pub(crate) fn are_one(self, time: u64) -> bool {
+        self.count == Some(1) && !self.may_be_lent && time >= self.counted.0
     }
 
     /// Whether all have ended.
@@ -91,28 +92,30 @@ impl Threads {
 mod tests {
     use super::Threads;
 
-    /// What was counted already is not counted twice; what may have been makes the number unknown.
+    /// What was counted already is not counted twice; what may have been makes the number unknown,
+    /// and so it is before that.
     #[test]
     fn births_around_a_look() {
         let counted = Threads::counted((1, 10, 20));
-        let after = |time| {
+        let behind = |time| {
             let mut threads = counted;
             threads.born(time);
-            threads.is_one()
+            threads.are_one(time.max(10))
         };
-        assert!(after(9) && !after(15) && !after(21));
+        assert!(behind(9) && !behind(15) && !behind(21));
+        assert!(counted.are_one(10) && !counted.are_one(9));
         let mut threads = counted;
         threads.ended(9);
-        assert!(threads.is_one());
+        assert!(threads.are_one(25));
         threads.born(30);
         threads.ended(31);
-        assert!(threads.is_one());
+        assert!(threads.are_one(31));
         threads.ended(32);
         assert!(threads.are_gone());
         let mut unsure = counted;
         unsure.ended(12);
         unsure.born(30);
-        assert!(!unsure.is_one() && !unsure.are_gone());
+        assert!(!unsure.are_one(30) && !unsure.are_gone());
     }
 
     /// The child of a process with several threads may use their memory until it runs a program of
@@ -120,14 +123,13 @@ mod tests {
     #[test]
     fn memory_of_a_parent() {
         let mut parent = Threads::behind_exec();
-        assert!(Threads::forked(Some(parent)).is_one());
+        let child = |parent| Threads::forked(parent, 5).are_one(5);
+        assert!(child(Some(parent)));
         parent.born(1);
-        assert!(!Threads::forked(Some(parent)).is_one());
-        assert!(!Threads::forked(None).is_one());
-        assert!(Threads::behind_exec().is_one());
+        assert!(!child(Some(parent)) && !child(None));
         parent.ended(2);
-        assert!(parent.is_one());
+        assert!(child(Some(parent)));
         parent.lost();
-        assert!(!parent.is_one());
+        assert!(!parent.are_one(5));
     }
 }

@@ -250,7 +250,7 @@ impl Collector {
         // What a block loads, others may have written just before it did.
         let is_alone = match capture {
             Some(capture) => !capture.second_look,
-            None => process.is_alone(),
+            None => process.is_alone(before.time),
         };
         let keeps_memory = capture.is_none() && process.keeps_memory_to_itself();
         let mut space = AddressSpace::of(process, host, &mut self.images, before.time);

@@ -190,7 +190,7 @@ impl Collector {
             self.tables.count(Counter::StepsKeptBack, 1);
             return None;
         }
-        let is_alone = process.is_alone();
+        let is_alone = process.is_alone(visit.time);
         let registers = &visit.first.registers;
         let mut space = AddressSpace::of(process, host, &mut self.images, visit.time);
         space.allow_secrets = self.settings.allow_secrets;

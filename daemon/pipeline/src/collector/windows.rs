@@ -64,7 +64,7 @@ impl Collector {
         };
         let copies_whole = self.copies_whole;
         let process_id = process.id;
-        let is_alone = process.is_alone();
+        let is_alone = process.is_alone(sample.time);
         let secret = !self.settings.allow_secrets
             && match capture {
                 Some(capture) => matches!(
