@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::str::FromStr;
 use std::time::Duration;
 
 use sampler::{Pid, SignalHandlers};
@@ -87,17 +88,22 @@ pub fn processor_flags() -> Option<String> {
     Some(flags.split_once(':')?.1.trim().to_owned())
 }
 
-/// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`, counted behind the
-/// command name, which may hold blanks and parentheses itself.
-pub(crate) fn parse_start_ticks(stat: &str) -> Option<u64> {
+/// A field of `/proc/PID/stat` by its number, from 3 on, counted behind the command name, which may
+/// hold blanks and parentheses itself.
+fn stat_field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
     let behind = &stat[stat.rfind(')')? + 1..];
-    behind.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = behind.split_whitespace();
+    fields.nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-/// How many threads a process has, from `/proc/PID/stat`.
+/// Start time in clock ticks since boot.
+pub(crate) fn parse_start_ticks(stat: &str) -> Option<u64> {
+    stat_field(stat, 22)
+}
+
+/// How many threads a process has.
 fn parse_threads(stat: &str) -> Option<u32> {
-    let behind = &stat[stat.rfind(')')? + 1..];
-    behind.split_whitespace().nth(17)?.parse().ok()
+    stat_field(stat, 20)
 }
 
 /// The soft limit of the stack from `/proc/PID/limits`, in bytes.
@@ -359,6 +365,7 @@ mod tests {
     fn start_ticks_behind_hostile_name() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 1 2 3 4 20 0 1 0 98765 1000 10";
         assert_eq!(parse_start_ticks(stat), Some(98765));
+        assert_eq!(parse_threads(stat), Some(1));
         assert_eq!(parse_start_ticks("7 (x"), None);
         assert_eq!(parse_start_ticks(""), None);
     }
