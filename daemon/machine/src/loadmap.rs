@@ -423,7 +423,7 @@ impl Loadmap {
             let mut process = self.new_process(pid, started, 0, name.to_owned());
             process.maps.aliases_mut().unsure = !exec;
             if exec {
-                process.threads = Threads::behind_exec();
+                process.threads = Threads::behind_exec(time);
             }
             self.insert(process);
             return;
@@ -434,7 +434,7 @@ impl Loadmap {
         if exec {
             let (started, execs) = (old.started, old.execs.saturating_add(1));
             let mut process = self.new_process(pid, started, execs, name.to_owned());
-            process.threads = Threads::behind_exec();
+            process.threads = Threads::behind_exec(time);
             self.insert(process);
         } else if is_leader {
             name.clone_into(&mut old.comm);

@@ -420,7 +420,7 @@ impl Collector {
             Record::Comm {
                 pid, exec: true, ..
             } => self.waiting.has(*pid),
-            // Of threads nothing depends.
+            // How many threads there are is asked for the time of a sample.
             Record::Fork { pid, ppid, .. } => pid != ppid && self.waiting.has(*pid),
             Record::Exit { pid, tid, time, .. } => {
                 let is_leader = pid.0 == tid.0;

@@ -13,15 +13,18 @@ pub(crate) struct Threads {
     count: Option<u32>,
     /// When they were counted: the times before and behind the look.
     counted: (u64, u64),
+    /// The time of the last birth or end. Of the time before it the count tells nothing.
+    changed: u64,
     /// The memory may be that of a parent with further threads.
     may_be_lent: bool,
 }
 
 impl Threads {
-    /// Behind an exec: the one that executes it is left.
-    pub(crate) fn behind_exec() -> Self {
+    /// Behind an exec at that time: the one that executes it is left.
+    pub(crate) fn behind_exec(time: u64) -> Self {
         Self {
             count: Some(1),
+            changed: time,
             ..Self::default()
         }
     }
@@ -30,6 +33,7 @@ impl Threads {
     pub(crate) fn forked(parent: Option<Self>, time: u64) -> Self {
         Self {
             count: Some(1),
+            changed: time,
             may_be_lent: !parent.is_some_and(|parent| parent.are_one(time)),
             ..Self::default()
         }
@@ -40,7 +44,7 @@ impl Threads {
         Self {
             count: Some(count),
             counted: (before, behind),
-            may_be_lent: false,
+            ..Self::default()
         }
     }
 
@@ -62,6 +66,7 @@ impl Threads {
     }
 
     fn change(&mut self, time: u64, to: impl FnOnce(u32) -> u32) {
+        self.changed = self.changed.max(time);
         let (before, behind) = self.counted;
         self.count = match () {
             () if time < before => self.count,
@@ -76,10 +81,11 @@ impl Threads {
         self.count = None;
     }
 
-    /// Whether a single thread ran in this memory at a time behind which no birth or end was told
-    /// yet. What was there before they were counted is not known.
+    /// Whether a single thread ran in this memory at a time that the records have come to. They may
+    /// have gone on since, for samples wait: what was there before the last birth or end is not
+    /// known then, nor what was there before they were counted.
     pub(crate) fn are_one(self, time: u64) -> bool {
-        self.count == Some(1) && !self.may_be_lent && time >= self.counted.0
+        self.count == Some(1) && !self.may_be_lent && time >= self.counted.0 && time >= self.changed
     }
 
     /// Whether all have ended.
@@ -104,6 +110,10 @@ mod tests {
         };
         assert!(behind(9) && !behind(15) && !behind(21));
         assert!(counted.are_one(10) && !counted.are_one(9));
+        let mut again = counted;
+        again.born(30);
+        again.ended(40);
+        assert!(again.are_one(40) && !again.are_one(39) && !again.are_one(29));
         let mut threads = counted;
         threads.ended(9);
         assert!(threads.are_one(25));
@@ -122,7 +132,7 @@ mod tests {
     /// its own.
     #[test]
     fn memory_of_a_parent() {
-        let mut parent = Threads::behind_exec();
+        let mut parent = Threads::behind_exec(0);
         let child = |parent| Threads::forked(parent, 5).are_one(5);
         assert!(child(Some(parent)));
         parent.born(1);
