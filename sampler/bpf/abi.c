@@ -26,6 +26,7 @@ struct shared {
 	struct waker waker;
 	struct cycles_key cycles_key;
 	struct cycles_value cycles_value;
+	struct raised_page raised_page;
 	struct counters counters;
 	enum shared_limits shared_limits;
 	enum row_kind row_kind;

@@ -12,7 +12,8 @@
  * of a sample, and is none. Where the block ends `on_exit_of_block` runs.
  *
  * Three programs beside it follow the processes that are sampled: a child of one is one, too; a
- * process that waits for its program becomes one with exec; what has ended is forgotten.
+ * process that waits for its program becomes one with exec; what has ended is forgotten. One more
+ * notes which accesses raise exceptions (raised.h).
  *
  * Rules: memory is read without faults or not at all; no read's result is used before its error was
  * looked at; for a process only user memory is read; every way that something can be missing has
@@ -26,6 +27,7 @@
 #include "shared.h"
 #include "registers.h"
 #include "maps.h"
+#include "raised.h"
 #include "sample.h"
 #include "timer.h"
 #include "trapped.h"

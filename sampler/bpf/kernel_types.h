@@ -48,6 +48,16 @@ struct sigpending {
 	sigset_t signal;
 };
 
+union __sifields {
+	struct {
+		void *_addr;
+	} _sigfault;
+};
+
+struct kernel_siginfo {
+	union __sifields _sifields;
+};
+
 typedef struct {
 	int counter;
 } atomic_t;

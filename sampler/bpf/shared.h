@@ -542,6 +542,13 @@ struct cycles_value {
 	u64 weight;
 };
 
+/* A page of a process. */
+struct raised_page {
+	u64 address;
+	u32 tgid;
+	u32 reserved;
+};
+
 #ifdef __cplusplus
 #error "plain C"
 #endif

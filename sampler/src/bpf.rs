@@ -39,6 +39,8 @@ const ON_OVERFLOW: &str = "on_overflow";
 
 /// The programs that follow targets through their lives.
 const FOLLOWERS: [&str; 3] = ["on_fork", "on_exec", "on_exit"];
+/// It notes exceptions.
+const ON_EXCEPTION: &str = "on_exception";
 
 /// The maps that are written while sampling goes on.
 pub(crate) struct Maps {
@@ -49,6 +51,9 @@ pub(crate) struct Maps {
     /// What that map holds.
     pub(crate) denials_made: Mutex<u64>,
     pub(crate) counters: MapHandle,
+    /// When accesses of a process, and of its pages, raised the last exception.
+    pub(crate) raised: MapHandle,
+    pub(crate) raised_pages: MapHandle,
 }
 
 /// One CPU's part of the engine.
@@ -138,7 +143,7 @@ pub(crate) struct Bpf {
     pub(crate) no_vectors: Option<String>,
     /// Where there are to be breakpoints: what the handler knows of threads that have them.
     pub(crate) trapped: Option<Trapped>,
-    /// Of the programs that follow targets.
+    /// Of the programs that follow targets, and note exceptions.
     _links: Vec<Link>,
 }
 
@@ -189,6 +194,8 @@ impl Bpf {
                 denial_count: handle("denial_count")?,
                 denials_made: Mutex::new(0),
                 counters: handle("counters")?,
+                raised: handle("raised")?,
+                raised_pages: handle("raised_pages")?,
             }),
             targets: handle("targets")?,
             buffers: handle("buffers")?,
@@ -209,12 +216,11 @@ impl Bpf {
                 Err(error) => tracing::info!(%error, "the handler counts no signals"),
             }
         }
-        if follow {
-            bpf._links = FOLLOWERS
-                .into_iter()
-                .map(|name| bpf.attach(name))
-                .collect::<Result<_, _>>()?;
-        }
+        let followers = FOLLOWERS.into_iter().filter(|_| follow);
+        bpf._links = followers
+            .chain([ON_EXCEPTION])
+            .map(|name| bpf.attach(name))
+            .collect::<Result<_, _>>()?;
         Ok(bpf)
     }
 
@@ -405,6 +411,8 @@ fn prepare(
         let name = program.name().to_owned();
         program.set_autoload(if FOLLOWERS.iter().any(|of| name == *of) {
             follow
+        } else if name == *ON_EXCEPTION {
+            true
         } else if vectors::PROGRAMS.iter().any(|of| name == *of) {
             vectors
         } else if name == *trapped::PROGRAM || name == *trapped::AT_EXIT {

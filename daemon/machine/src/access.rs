@@ -8,6 +8,10 @@
 //! moved there has rights of its own, so that nobody knows of a store whether it goes through; nor
 //! where a look finds other rights than the records tell of.
 //!
+//! Whatever the two say: where an access to a page raised an exception since the sample, the one
+//! that the window comes to may have been that (`exceptions::Exceptions`), unless the page was read
+//! at the interrupt and is but read.
+//!
 //! Where it "goes through" though nobody was ever asked, or what is stored is unknown, the window
 //! ends if the program has a handler for what does not go through ([`interpreter::Handlers`]):
 //! without one, such an access ends the process.
@@ -203,6 +207,12 @@ fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> PartVerdict {
     }
 }
 
+/// The pages that an access touches, as far as its parts are told apart.
+fn pages(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
+    let pages = (address & !(PAGE - 1)..=address + (bytes - 1)).step_by(PAGE as usize);
+    pages.take(MAX_PARTS)
+}
+
 /// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
 fn vouches(evidence: Option<MappedBy>, access: Access, guarded: Guarded) -> bool {
     match (evidence, access, guarded) {
@@ -262,11 +272,17 @@ impl AddressSpace<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
+        let may_raise = |page: &u64| match (evidence(*page), access) {
+            (Some(MappedBy::Stack), _) | (Some(MappedBy::Read), Access::Load) => false,
+            _ => self.has_raised(ProcessAddress(*page)),
+        };
+        if pages(address, bytes).any(|page| may_raise(&page)) {
+            return Verdict::MayFault;
+        }
         let guarded = self.guarded(address, address + (bytes - 1));
         if guarded != Guarded::No {
             let verdict = self.judged(address, bytes, access, &evidence).0;
-            let pages = (address & !(PAGE - 1)..=address + (bytes - 1)).step_by(PAGE as usize);
-            let mut pages = pages.take(MAX_PARTS);
+            let mut pages = pages(address, bytes);
             let is_seen = pages.all(|page| vouches(evidence(page), access, guarded));
             return match verdict {
                 Verdict::Allowed { .. } if !is_seen => Verdict::Unverified,

@@ -8,6 +8,7 @@ use addresses::{Bias, ImageAddress, ProcessAddress};
 use interpreter::{BaseWriters, Handlers, StopReason};
 
 use crate::elf;
+use crate::exceptions::Exceptions;
 use crate::flow::{Exit, Leads};
 use crate::generated_code::{Asker, GeneratedCode};
 use crate::guards::{Guarded, Guards};
@@ -36,6 +37,7 @@ pub struct AddressSpace<'a> {
     signals: RefCell<&'a mut Signals>,
     generated_code: RefCell<&'a mut GeneratedCode>,
     guards: RefCell<&'a mut Guards>,
+    exceptions: RefCell<&'a mut Exceptions>,
     /// Whether the program may go on behind an access that faults.
     pub handles_faults: Cell<bool>,
     /// Who is asked about pages.
@@ -112,6 +114,7 @@ impl<'a> AddressSpace<'a> {
             signals: RefCell::new(&mut process.signals),
             generated_code: RefCell::new(&mut process.generated_code),
             guards: RefCell::new(&mut process.guards),
+            exceptions: RefCell::new(&mut process.exceptions),
             handles_faults: Cell::new(false),
             host: RefCell::new(host),
             pid: process.pid,
@@ -292,6 +295,17 @@ impl AddressSpace<'_> {
         let mut signals = self.signals.borrow_mut();
         let mut host = self.host.borrow_mut();
         signals.at(self.pid, self.time, self.stack, &mut host)
+    }
+
+    /// Whether an access to the page around an address raised an exception since the sample, where
+    /// the program goes on behind that.
+    pub(crate) fn has_raised(&self, address: ProcessAddress) -> bool {
+        if !self.handles_faults.get() {
+            return false;
+        }
+        let mut host = self.host.borrow_mut();
+        let mut exceptions = self.exceptions.borrow_mut();
+        exceptions.at(self.pid, address, self.time, &mut host)
     }
 
     /// What an access between two addresses may meet, where the program may go on behind that.

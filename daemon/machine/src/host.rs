@@ -36,6 +36,10 @@ pub enum Question {
     Guards,
     /// How many threads it has.
     Threads,
+    /// When an access raised an exception last.
+    Raised,
+    /// The same around this address.
+    RaisedAt(u64),
 }
 
 /// What was answered; `None`: there was no such process.
@@ -62,6 +66,11 @@ pub enum Answer {
     Guards(Option<(Marks, u64, u64)>),
     /// How many threads it has, and the times before and behind the look.
     Threads(Option<(u32, u64, u64)>),
+    /// When an access raised an exception last, and the time before that was asked; `None`: nobody
+    /// notes that.
+    Raised(Option<(u64, u64)>),
+    /// The address, and the same around it.
+    RaisedAt(u64, Option<u64>),
 }
 
 /// Where answers come from.
@@ -197,6 +206,34 @@ impl Host {
         }
     }
 
+    /// When an access of a process raised an exception last, and the time before that was asked;
+    /// `live` asks.
+    pub(crate) fn raised(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(u64, u64)>,
+    ) -> Option<(u64, u64)> {
+        let live = || Answer::Raised(live());
+        match self.ask(pid, Question::Raised, live) {
+            Some(Answer::Raised(found)) => found,
+            _ => None,
+        }
+    }
+
+    /// When one to the page around an address did; `live` asks.
+    pub(crate) fn raised_at(
+        &mut self,
+        pid: Pid,
+        address: u64,
+        live: impl FnOnce() -> Option<u64>,
+    ) -> Option<u64> {
+        let live = || Answer::RaisedAt(address, live());
+        match self.ask(pid, Question::RaisedAt(address), live) {
+            Some(Answer::RaisedAt(_, found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -244,6 +281,8 @@ impl Answer {
             Answer::Code(page, _) => Question::Code(*page),
             Answer::Guards(_) => Question::Guards,
             Answer::Threads(_) => Question::Threads,
+            Answer::Raised(_) => Question::Raised,
+            Answer::RaisedAt(address, _) => Question::RaisedAt(*address),
         }
     }
 }

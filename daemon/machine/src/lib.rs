@@ -25,6 +25,7 @@ pub mod callsite;
 pub mod code;
 pub mod devices;
 pub mod elf;
+pub(crate) mod exceptions;
 pub mod files;
 pub mod flow;
 pub mod generated_code;

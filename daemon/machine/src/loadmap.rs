@@ -13,6 +13,7 @@ use addresses::ProcessAddress;
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, Pid};
 
+use crate::exceptions::{Exceptions, Notes};
 use crate::generated_code::{GeneratedCode, GeneratedCodeRooms};
 use crate::guards::Guards;
 use crate::host::Host;
@@ -54,6 +55,7 @@ pub struct Process {
     pub(crate) vmas: Vmas,
     pub(crate) signals: Signals,
     pub(crate) guards: Guards,
+    pub(crate) exceptions: Exceptions,
     /// What was seen of the code that it makes.
     pub generated_code: GeneratedCode,
     /// Addresses on its threads' stacks.
@@ -109,6 +111,7 @@ impl Process {
             vmas: Vmas::new(pid, &rooms.looks),
             signals: Signals::default(),
             guards: Guards::default(),
+            exceptions: Exceptions::new(&rooms.exceptions),
             generated_code: GeneratedCode::new(pid, &rooms.generated_code),
             stacks: Stacks::default(),
             sampled: false,
@@ -162,13 +165,14 @@ impl Process {
     }
 }
 
-/// Room for what is known of all processes together.
+/// Room for what is known of all processes together, and what tells of all of them.
 #[derive(Debug)]
 struct Rooms {
     mappings: Room,
     verdicts: Room,
     looks: LookRooms,
     generated_code: GeneratedCodeRooms,
+    exceptions: Notes,
 }
 
 impl Rooms {
@@ -178,6 +182,7 @@ impl Rooms {
             verdicts: Room::new(MAX_ALL_VERDICTS),
             looks: LookRooms::new(),
             generated_code: GeneratedCodeRooms::new(),
+            exceptions: Notes::default(),
         }
     }
 }
@@ -227,6 +232,11 @@ impl Loadmap {
             dropped: 0,
             mappings_dropped: 0,
         }
+    }
+
+    /// Asks this handler, from now on, which accesses raise exceptions.
+    pub fn ask_of_exceptions(&self, handler: sampler::Handler) {
+        self.rooms.exceptions.ask(handler);
     }
 
     /// Which images are mapped, by their number.

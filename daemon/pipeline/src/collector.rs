@@ -275,6 +275,7 @@ impl Collector {
 
     /// Tells this handler of processes and unwind rows from now on.
     pub fn tell(&mut self, handler: Handler) {
+        self.loadmap.ask_of_exceptions(handler.clone());
         self.updates = Some(HandlerUpdates::new(handler));
     }
 

@@ -1,5 +1,6 @@
 //! The handle by which the collector tells the handler in the kernel of processes and unwind rows.
 
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use addresses::{ProcessAddress, ReturnAddress};
@@ -7,7 +8,7 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use super::{Maps, layout};
 use crate::abi;
-use crate::{Error, ProcessKey};
+use crate::{Error, Pid, ProcessKey};
 
 /// What an unwind row says of the caller's rbp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,6 +123,12 @@ pub struct Handler {
     maps: Arc<Maps>,
 }
 
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
+    }
+}
+
 impl Handler {
     pub(crate) fn new(maps: Arc<Maps>) -> Handler {
         Handler { maps }
@@ -193,6 +200,23 @@ impl Handler {
         put(&self.maps.denial_count, &key, &made.to_ne_bytes(), doing)
     }
 
+    /// When an access of a process raised the last exception that the program was told of by
+    /// SIGSEGV or SIGBUS, in nanoseconds of `CLOCK_MONOTONIC`; 0: none did since the start, as far
+    /// as is kept. What cannot be read may have been right now.
+    pub fn raised(&self, pid: Pid) -> u64 {
+        time_of(&self.maps.raised, &pid.0.to_ne_bytes())
+    }
+
+    /// The same of the page around an address.
+    pub fn raised_at(&self, pid: Pid, address: ProcessAddress) -> u64 {
+        let page = abi::RaisedPage {
+            address: address.0 & !4095,
+            tgid: pid.0,
+            reserved: 0,
+        };
+        time_of(&self.maps.raised_pages, &page.to_bytes())
+    }
+
     /// What happened so far.
     ///
     /// # Errors
@@ -211,6 +235,14 @@ impl Handler {
             }
         }
         Ok(sums)
+    }
+}
+
+fn time_of(map: &MapHandle, key: &[u8]) -> u64 {
+    match map.lookup(key, MapFlags::ANY) {
+        Ok(None) => 0,
+        Ok(Some(bytes)) => bytes.try_into().map_or(u64::MAX, u64::from_ne_bytes),
+        Err(_) => u64::MAX,
     }
 }
 

@@ -76,6 +76,7 @@ const OTHERS: &[Test] = &[
     code::LANGUAGES,
     real::PROGRAMS,
     mapped::VIEWS_BY_RING,
+    mapped::SWAPPED,
     mapped::FAULTS_BY_RING,
     moving::ASKED_BY_RING,
     moving::GUARDED_BY_RING,

@@ -1,0 +1,115 @@
+//! Whether an access that a window comes to raised an exception, as the handler in the kernel noted
+//! it: what no record tells of (`mremap`, `munmap`) may let a page raise one.
+//!
+//! A window is what a thread does within microseconds of the sample, so its exceptions are noted
+//! long before it is looked at, but for a thread that loses its processor in between: it may come
+//! to them later than anybody asks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use addresses::ProcessAddress;
+use sampler::{Handler, Pid};
+
+use crate::host::Host;
+
+/// Who notes exceptions, if anybody does: the engine `bpf`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Option<Handler>>>);
+
+impl Notes {
+    /// Asks this handler from now on.
+    pub(crate) fn ask(&self, handler: Handler) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&Handler) -> T) -> Option<T> {
+        let handler = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        handler.as_ref().map(ask)
+    }
+}
+
+/// What is known of the exceptions of one process.
+#[derive(Debug)]
+pub(crate) struct Exceptions {
+    notes: Notes,
+    /// When the last one was raised, and the time before that was asked.
+    last: u64,
+    as_of: u64,
+}
+
+/// What a thread does behind a sample is done after so many nanoseconds: then one answer serves all
+/// samples before.
+const DONE: u64 = 10_000_000;
+
+impl Exceptions {
+    pub(crate) fn new(notes: &Notes) -> Self {
+        Self {
+            notes: notes.clone(),
+            last: 0,
+            as_of: 0,
+        }
+    }
+
+    /// Whether an access to the page around an address raised one at that time or later.
+    pub(crate) fn at(
+        &mut self,
+        pid: Pid,
+        address: ProcessAddress,
+        time: u64,
+        host: &mut Host,
+    ) -> bool {
+        if self.as_of < time.saturating_add(DONE) {
+            let notes = &self.notes;
+            let ask = || notes.with(|of| (of.raised(pid), sampler::clock_now()));
+            let (last, as_of) = host.raised(pid, ask).unwrap_or((0, time));
+            (self.last, self.as_of) = (self.last.max(last), as_of);
+        }
+        if self.last < time {
+            return false;
+        }
+        let notes = &self.notes;
+        let ask = || notes.with(|of| of.raised_at(pid, address));
+        host.raised_at(pid, address.0, ask)
+            .is_some_and(|last| last >= time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_hash::FxHashMap;
+
+    use super::*;
+    use crate::host::Answer;
+
+    /// One answer serves all samples that were done when it was given; the page is asked about
+    /// where anything was raised since the sample.
+    #[test]
+    fn asks_as_seldom_as_it_can() {
+        let pid = Pid(7);
+        let mut host = Host::Replayed(FxHashMap::default());
+        let mut exceptions = Exceptions::new(&Notes::default());
+        let mut at = |time, answers: &[Answer]| {
+            for answer in answers {
+                host.replay(pid, answer.clone());
+            }
+            exceptions.at(pid, ProcessAddress(0x5008), time, &mut host)
+        };
+        let now = DONE + 100;
+        assert!(!at(90, &[Answer::Raised(Some((80, now)))]));
+        assert!(at(80, &[Answer::RaisedAt(0x5008, Some(80))]));
+        assert!(!at(79, &[Answer::RaisedAt(0x5008, Some(70))]));
+        assert!(!at(100, &[]));
+        let later = [
+            Answer::Raised(Some((200, now + 100))),
+            Answer::RaisedAt(0x5008, Some(200)),
+        ];
+        assert!(at(150, &later));
+    }
+
+    /// Where nobody notes them, none is known.
+    #[test]
+    fn nobody_notes() {
+        let mut exceptions = Exceptions::new(&Notes::default());
+        assert!(!exceptions.at(Pid(1), ProcessAddress(0), 1, &mut Host::Live));
+    }
+}
