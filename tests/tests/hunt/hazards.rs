@@ -255,7 +255,7 @@ pub(crate) fn remap(block: &mut BlockAssembly, rng: &mut SmallRng) {
         "mov rdi, [r15+{}]; mov esi, 4096",
         Region::Spare.offset()
     ));
-    block.lines(match rng.random_range(0..7) {
+    block.lines(match rng.random_range(0..9) {
         // madvise(MADV_DONTNEED)
         0 => "mov edx, 4; mov eax, 28",
         // mprotect: read only, nothing
@@ -267,7 +267,9 @@ pub(crate) fn remap(block: &mut BlockAssembly, rng: &mut SmallRng) {
         4 => "mov eax, 11",
         // mremap onto the lower page; keeping the upper one, empty
         5 => "mov edx, 4096; mov r10d, 3; lea r8, [rdi-4096]; mov eax, 25",
-        _ => "mov edx, 4096; mov r10d, 7; lea r8, [rdi-4096]; mov eax, 25",
+        6 => "mov edx, 4096; mov r10d, 7; lea r8, [rdi-4096]; mov eax, 25",
+        // the lower page onto the upper one
+        _ => "mov r8, rdi; sub rdi, 4096; mov edx, 4096; mov r10d, 3; mov eax, 25",
     });
     block.lines("syscall; xor r11d, r11d");
     let spare = Region::Spare.offset();
