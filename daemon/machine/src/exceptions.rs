@@ -2,8 +2,10 @@
 //! it: what no record tells of (`mremap`, `munmap`) may let a page raise one.
 //!
 //! A window is what a thread does within microseconds of the sample, so its exceptions are noted
-//! long before it is looked at, but for a thread that loses its processor in between: it may come
-//! to them later than anybody asks.
+//! long before it is looked at, but for a thread that loses its processor in between. Of a young
+//! sample it counts as well what the page raised in the time before, since programs do the same
+//! again and again. A thread that has no processor for longer may come to an exception later than
+//! anybody asks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,6 +42,8 @@ pub(crate) struct Exceptions {
 /// What a thread does behind a sample is done after so many nanoseconds: then one answer serves all
 /// samples before.
 const DONE: u64 = 10_000_000;
+/// For so many nanoseconds what a page has raised tells of what it may raise.
+const AGAIN: u64 = 10_000_000_000;
 
 impl Exceptions {
     pub(crate) fn new(notes: &Notes) -> Self {
@@ -50,7 +54,8 @@ impl Exceptions {
         }
     }
 
-    /// Whether an access to the page around an address raised one at that time or later.
+    /// Whether an access to the page around an address raised one behind a sample of that time, or
+    /// may yet do so.
     pub(crate) fn at(
         &mut self,
         pid: Pid,
@@ -61,16 +66,20 @@ impl Exceptions {
         if self.as_of < time.saturating_add(DONE) {
             let notes = &self.notes;
             let ask = || notes.with(|of| (of.raised(pid), sampler::clock_now()));
-            let (last, as_of) = host.raised(pid, ask).unwrap_or((0, time));
+            let (last, as_of) = host.raised(pid, ask).unwrap_or((0, u64::MAX));
             (self.last, self.as_of) = (self.last.max(last), as_of);
         }
-        if self.last < time {
+        let since = match self.as_of < time.saturating_add(DONE) {
+            true => time.saturating_sub(AGAIN),
+            false => time,
+        };
+        if self.last < since {
             return false;
         }
         let notes = &self.notes;
         let ask = || notes.with(|of| of.raised_at(pid, address));
         host.raised_at(pid, address.0, ask)
-            .is_some_and(|last| last >= time)
+            .is_some_and(|last| last >= since)
     }
 }
 
@@ -94,16 +103,30 @@ mod tests {
             }
             exceptions.at(pid, ProcessAddress(0x5008), time, &mut host)
         };
-        let now = DONE + 100;
-        assert!(!at(90, &[Answer::Raised(Some((80, now)))]));
-        assert!(at(80, &[Answer::RaisedAt(0x5008, Some(80))]));
-        assert!(!at(79, &[Answer::RaisedAt(0x5008, Some(70))]));
-        assert!(!at(100, &[]));
-        let later = [
-            Answer::Raised(Some((200, now + 100))),
-            Answer::RaisedAt(0x5008, Some(200)),
-        ];
-        assert!(at(150, &later));
+        let start = 2 * AGAIN;
+        let now = start + DONE + 100;
+        let raised_at = |time| Answer::RaisedAt(0x5008, Some(time));
+        assert!(!at(start + 90, &[Answer::Raised(Some((start + 80, now)))]));
+        assert!(at(start + 80, &[raised_at(start + 80)]));
+        assert!(!at(start + 79, &[raised_at(start + 70)]));
+        assert!(!at(start + 100, &[]));
+        let later = Answer::Raised(Some((start + 200, now + 100)));
+        assert!(at(start + 150, &[later, raised_at(start + 200)]));
+    }
+
+    /// Of a sample that may not be done yet it counts what the page raised shortly before.
+    #[test]
+    fn young_samples() {
+        let pid = Pid(7);
+        let mut host = Host::Replayed(FxHashMap::default());
+        let mut exceptions = Exceptions::new(&Notes::default());
+        let start = 2 * AGAIN;
+        let mut at = |raised: u64| {
+            host.replay(pid, Answer::Raised(Some((start, start + DONE))));
+            host.replay(pid, Answer::RaisedAt(0x5008, Some(raised)));
+            exceptions.at(pid, ProcessAddress(0x5008), start + 1, &mut host)
+        };
+        assert!(at(start) && at(start + 1 - AGAIN) && !at(start - AGAIN));
     }
 
     /// Where nobody notes them, none is known.
