@@ -207,10 +207,22 @@ fn within_both(vma: &Vma, record: &Mapping, is_now: bool) -> PartVerdict {
     }
 }
 
-/// The pages that an access touches, as far as its parts are told apart.
-fn pages(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
-    let pages = (address & !(PAGE - 1)..=address + (bytes - 1)).step_by(PAGE as usize);
-    pages.take(MAX_PARTS)
+/// The pages that an access touches; `None` of too many to look at each.
+fn pages(address: u64, bytes: u64) -> Option<impl Iterator<Item = u64>> {
+    let (first, last) = (address & !(PAGE - 1), address + (bytes - 1));
+    let are_few = (last - first) / PAGE < MAX_PARTS as u64;
+    are_few.then(|| (first..=last).step_by(PAGE as usize))
+}
+
+/// A verdict on these bytes where it says nothing of others.
+fn of_these(verdict: Verdict, address: u64, bytes: u64) -> Verdict {
+    match verdict {
+        Verdict::Allowed { .. } => Verdict::Allowed {
+            first: address,
+            last: address + (bytes - 1),
+        },
+        verdict => verdict,
+    }
 }
 
 /// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
@@ -272,32 +284,45 @@ impl AddressSpace<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
-        let may_raise = |page: &u64| match (evidence(*page), access) {
-            (Some(MappedBy::Stack), _) | (Some(MappedBy::Read), Access::Load) => false,
-            _ => self.has_raised(ProcessAddress(*page)),
-        };
-        if pages(address, bytes).any(|page| may_raise(&page)) {
-            return Verdict::MayFault;
+        if !self.has_raised() {
+            return self.allowed(address, bytes, access, &evidence);
         }
+        let may_raise = |page: u64| match (evidence(page), access) {
+            (Some(MappedBy::Stack), _) | (Some(MappedBy::Read), Access::Load) => false,
+            _ => self.has_raised_at(ProcessAddress(page)),
+        };
+        match pages(address, bytes).is_none_or(|mut pages| pages.any(may_raise)) {
+            true => Verdict::MayFault,
+            false => of_these(
+                self.allowed(address, bytes, access, &evidence),
+                address,
+                bytes,
+            ),
+        }
+    }
+
+    /// What mappings, and what makes their pages fault, say of an access.
+    fn allowed(
+        &self,
+        address: u64,
+        bytes: u64,
+        access: Access,
+        evidence: &impl Fn(u64) -> Option<MappedBy>,
+    ) -> Verdict {
         let guarded = self.guarded(address, address + (bytes - 1));
         if guarded != Guarded::No {
-            let verdict = self.judged(address, bytes, access, &evidence).0;
-            let mut pages = pages(address, bytes);
-            let is_seen = pages.all(|page| vouches(evidence(page), access, guarded));
+            let verdict = self.judged(address, bytes, access, evidence).0;
+            let vouches = |page| vouches(evidence(page), access, guarded);
+            let is_seen = pages(address, bytes).is_some_and(|mut pages| pages.all(vouches));
             return match verdict {
                 Verdict::Allowed { .. } if !is_seen => Verdict::Unverified,
-                // What holds here says nothing of other pages.
-                Verdict::Allowed { .. } => Verdict::Allowed {
-                    first: address,
-                    last: address + (bytes - 1),
-                },
-                verdict => verdict,
+                verdict => of_these(verdict, address, bytes),
             };
         }
         if let Some((first, last)) = self.maps.grants().find(address, bytes, access, self.time) {
             return Verdict::Allowed { first, last };
         }
-        let verdict = self.judged(address, bytes, access, &evidence);
+        let verdict = self.judged(address, bytes, access, evidence);
         if let (Verdict::Allowed { first, last }, true) = verdict {
             self.maps.grants().add(first, last, access, self.time);
         }

@@ -297,12 +297,19 @@ impl AddressSpace<'_> {
         signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
-    /// Whether an access to the page around an address raised an exception since the sample, where
-    /// the program goes on behind that.
-    pub(crate) fn has_raised(&self, address: ProcessAddress) -> bool {
+    /// Whether an access raised an exception since the sample, where the program goes on behind
+    /// that.
+    pub(crate) fn has_raised(&self) -> bool {
         if !self.handles_faults.get() {
             return false;
         }
+        let mut host = self.host.borrow_mut();
+        let mut exceptions = self.exceptions.borrow_mut();
+        exceptions.since(self.pid, self.time, &mut host).is_some()
+    }
+
+    /// Whether one to the page around an address did.
+    pub(crate) fn has_raised_at(&self, address: ProcessAddress) -> bool {
         let mut host = self.host.borrow_mut();
         let mut exceptions = self.exceptions.borrow_mut();
         exceptions.at(self.pid, address, self.time, &mut host)

@@ -63,23 +63,32 @@ impl Exceptions {
         time: u64,
         host: &mut Host,
     ) -> bool {
-        if self.as_of < time.saturating_add(DONE) {
-            let notes = &self.notes;
-            let ask = || notes.with(|of| (of.raised(pid), sampler::clock_now()));
+        let Some(since) = self.since(pid, time, host) else {
+            return false;
+        };
+        let ask = || self.notes.with(|of| of.raised_at(pid, address));
+        host.raised_at(pid, address.0, ask)
+            .is_some_and(|last| last >= since)
+    }
+
+    /// If any access did: from when on those count that a page raised.
+    pub(crate) fn since(&mut self, pid: Pid, time: u64, host: &mut Host) -> Option<u64> {
+        let done = time.saturating_add(DONE);
+        if self.as_of < done {
+            let ask = || {
+                self.notes.with(|of| {
+                    let now = sampler::clock_now();
+                    (of.raised(pid), now)
+                })
+            };
             let (last, as_of) = host.raised(pid, ask).unwrap_or((0, u64::MAX));
             (self.last, self.as_of) = (self.last.max(last), as_of);
         }
-        let since = match self.as_of < time.saturating_add(DONE) {
+        let since = match self.as_of < done {
             true => time.saturating_sub(AGAIN),
             false => time,
         };
-        if self.last < since {
-            return false;
-        }
-        let notes = &self.notes;
-        let ask = || notes.with(|of| of.raised_at(pid, address));
-        host.raised_at(pid, address.0, ask)
-            .is_some_and(|last| last >= since)
+        (self.last >= since).then_some(since)
     }
 }
 
