@@ -73,6 +73,13 @@ pub enum MappedBy {
     Read,
 }
 
+impl MappedBy {
+    /// Whether it shows that an access goes through, whatever is known of the mapping.
+    fn shows(self, access: Access) -> bool {
+        self == MappedBy::Stack || access == Access::Load
+    }
+}
+
 /// A verdict on one part of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartVerdict {
@@ -146,13 +153,13 @@ fn judge(known: AddressFacts<'_>, access: Access, kernel: &impl Kernel) -> PartV
                 PartVerdict::Allowed(both.start.0, both.end.0 - 1)
             }
             Some(_) => PartVerdict::Faults,
-            None => match ((known.evidence)(), access) {
-                (Some(MappedBy::Stack), _) | (Some(_), Access::Load) => of_page,
+            None => match (known.evidence)() {
+                Some(evidence) if evidence.shows(access) => of_page,
                 // Nobody has mapped the first page but by a record.
                 _ if page == 0 => PartVerdict::Faults,
-                (Some(_), Access::Store) => unverified,
+                Some(_) => unverified,
                 // Nothing vouches for it: the process may have ended by this very access.
-                (None, _) => PartVerdict::MayFault,
+                None => PartVerdict::MayFault,
             },
         };
     };
@@ -174,9 +181,9 @@ fn judge(known: AddressFacts<'_>, access: Access, kernel: &impl Kernel) -> PartV
     }
     // Something was mapped there. It may have been moved there, with other rights than those that
     // the records tell of.
-    let moved = |evidence: MappedBy| match (evidence, access) {
-        (MappedBy::Stack, _) | (MappedBy::Read, Access::Load) => of_page,
-        (MappedBy::Read, Access::Store) => unverified,
+    let moved = |evidence: MappedBy| match evidence.shows(access) {
+        true => of_page,
+        false => unverified,
     };
     if known.unmapped {
         return (known.evidence)().map_or(PartVerdict::MayFault, moved);
@@ -227,11 +234,7 @@ fn of_these(verdict: Verdict, address: u64, bytes: u64) -> Verdict {
 
 /// Whether what was seen of a page at the interrupt vouches for an access that may meet that.
 fn vouches(evidence: Option<MappedBy>, access: Access, guarded: Guarded) -> bool {
-    match (evidence, access, guarded) {
-        (None, ..) => false,
-        (Some(MappedBy::Read), Access::Store, Guarded::ByUser) => false,
-        (Some(_), ..) => true,
-    }
+    evidence.is_some_and(|of| guarded != Guarded::ByUser || of.shows(access))
 }
 
 /// All parts of an access together, and whether that holds for earlier samples, too; `part` judges
@@ -284,12 +287,12 @@ impl AddressSpace<'_> {
         if address.saturating_add(bytes - 1) >= UPPER_HALF {
             return Verdict::Faults;
         }
-        if !self.has_raised() {
+        let Some(since) = self.raised_since() else {
             return self.allowed(address, bytes, access, &evidence);
-        }
-        let may_raise = |page: u64| match (evidence(page), access) {
-            (Some(MappedBy::Stack), _) | (Some(MappedBy::Read), Access::Load) => false,
-            _ => self.has_raised_at(ProcessAddress(page)),
+        };
+        let may_raise = |page: u64| {
+            let is_seen = evidence(page).is_some_and(|of| of.shows(access));
+            !is_seen && self.has_raised(ProcessAddress(page), since)
         };
         match pages(address, bytes).is_none_or(|mut pages| pages.any(may_raise)) {
             true => Verdict::MayFault,

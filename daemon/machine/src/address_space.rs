@@ -297,22 +297,22 @@ impl AddressSpace<'_> {
         signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
-    /// Whether an access raised an exception since the sample, where the program goes on behind
-    /// that.
-    pub(crate) fn has_raised(&self) -> bool {
+    /// If an access raised an exception behind the sample, and the program goes on behind that:
+    /// from when on exceptions of a page count.
+    pub(crate) fn raised_since(&self) -> Option<u64> {
         if !self.handles_faults.get() {
-            return false;
+            return None;
         }
         let mut host = self.host.borrow_mut();
         let mut exceptions = self.exceptions.borrow_mut();
-        exceptions.since(self.pid, self.time, &mut host).is_some()
+        exceptions.since(self.pid, self.time, &mut host)
     }
 
-    /// Whether one to the page around an address did.
-    pub(crate) fn has_raised_at(&self, address: ProcessAddress) -> bool {
+    /// Whether an access to the page around an address raised one since then.
+    pub(crate) fn has_raised(&self, address: ProcessAddress, since: u64) -> bool {
         let mut host = self.host.borrow_mut();
-        let mut exceptions = self.exceptions.borrow_mut();
-        exceptions.at(self.pid, address, self.time, &mut host)
+        let exceptions = self.exceptions.borrow();
+        exceptions.at(self.pid, address, since, &mut host)
     }
 
     /// What an access between two addresses may meet, where the program may go on behind that.

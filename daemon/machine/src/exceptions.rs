@@ -54,24 +54,21 @@ impl Exceptions {
         }
     }
 
-    /// Whether an access to the page around an address raised one behind a sample of that time, or
-    /// may yet do so.
+    /// Whether an access to the page around an address raised one [since then](Self::since).
     pub(crate) fn at(
-        &mut self,
+        &self,
         pid: Pid,
         address: ProcessAddress,
-        time: u64,
+        since: u64,
         host: &mut Host,
     ) -> bool {
-        let Some(since) = self.since(pid, time, host) else {
-            return false;
-        };
         let ask = || self.notes.with(|of| of.raised_at(pid, address));
         host.raised_at(pid, address.0, ask)
             .is_some_and(|last| last >= since)
     }
 
-    /// If any access did: from when on those count that a page raised.
+    /// If any access raised one behind a sample of that time, or may yet do so: from when on those
+    /// count that a page raised.
     pub(crate) fn since(&mut self, pid: Pid, time: u64, host: &mut Host) -> Option<u64> {
         let done = time.saturating_add(DONE);
         if self.as_of < done {
@@ -99,6 +96,8 @@ mod tests {
     use super::*;
     use crate::host::Answer;
 
+    const PAGE: ProcessAddress = ProcessAddress(0x5008);
+
     /// One answer serves all samples that were done when it was given; the page is asked about
     /// where anything was raised since the sample.
     #[test]
@@ -110,7 +109,8 @@ mod tests {
             for answer in answers {
                 host.replay(pid, answer.clone());
             }
-            exceptions.at(pid, ProcessAddress(0x5008), time, &mut host)
+            let since = exceptions.since(pid, time, &mut host);
+            since.is_some_and(|since| exceptions.at(pid, PAGE, since, &mut host))
         };
         let start = 2 * AGAIN;
         let now = start + DONE + 100;
@@ -133,7 +133,8 @@ mod tests {
         let mut at = |raised: u64| {
             host.replay(pid, Answer::Raised(Some((start, start + DONE))));
             host.replay(pid, Answer::RaisedAt(0x5008, Some(raised)));
-            exceptions.at(pid, ProcessAddress(0x5008), start + 1, &mut host)
+            let since = exceptions.since(pid, start + 1, &mut host);
+            since.is_some_and(|since| exceptions.at(pid, PAGE, since, &mut host))
         };
         assert!(at(start) && at(start + 1 - AGAIN) && !at(start - AGAIN));
     }
@@ -142,6 +143,7 @@ mod tests {
     #[test]
     fn nobody_notes() {
         let mut exceptions = Exceptions::new(&Notes::default());
-        assert!(!exceptions.at(Pid(1), ProcessAddress(0), 1, &mut Host::Live));
+        assert_eq!(exceptions.since(Pid(1), 1, &mut Host::Live), None);
+        assert!(!exceptions.at(Pid(1), PAGE, 1, &mut Host::Live));
     }
 }

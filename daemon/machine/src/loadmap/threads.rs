@@ -13,8 +13,9 @@ pub(crate) struct Threads {
     count: Option<u32>,
     /// When they were counted: the times before and behind the look.
     counted: (u64, u64),
-    /// The time of the last birth or end. Of the time before it the count tells nothing.
-    changed: u64,
+    /// When they were counted, or one was born or ended last: of the time before that the count
+    /// tells nothing.
+    since: u64,
     /// The memory may be that of a parent with further threads.
     may_be_lent: bool,
 }
@@ -24,7 +25,7 @@ impl Threads {
     pub(crate) fn behind_exec(time: u64) -> Self {
         Self {
             count: Some(1),
-            changed: time,
+            since: time,
             ..Self::default()
         }
     }
@@ -33,7 +34,7 @@ impl Threads {
     pub(crate) fn forked(parent: Option<Self>, time: u64) -> Self {
         Self {
             count: Some(1),
-            changed: time,
+            since: time,
             may_be_lent: !parent.is_some_and(|parent| parent.are_one(time)),
             ..Self::default()
         }
@@ -44,6 +45,7 @@ impl Threads {
         Self {
             count: Some(count),
             counted: (before, behind),
+            since: before,
             ..Self::default()
         }
     }
@@ -66,7 +68,7 @@ impl Threads {
     }
 
     fn change(&mut self, time: u64, to: impl FnOnce(u32) -> u32) {
-        self.changed = self.changed.max(time);
+        self.since = self.since.max(time);
         let (before, behind) = self.counted;
         self.count = match () {
             () if time < before => self.count,
@@ -85,7 +87,7 @@ impl Threads {
     /// have gone on since, for samples wait: what was there before the last birth or end is not
     /// known then, nor what was there before they were counted.
     pub(crate) fn are_one(self, time: u64) -> bool {
-        self.count == Some(1) && !self.may_be_lent && time >= self.counted.0 && time >= self.changed
+        self.count == Some(1) && !self.may_be_lent && time >= self.since
     }
 
     /// Whether all have ended.
