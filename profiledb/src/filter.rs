@@ -128,6 +128,14 @@ impl Filter {
         self.only_places || matches!(self.apart, Apart::Instructions | Apart::Images)
     }
 
+    /// Whether interrupts of all processes and places are asked for, by instruction alone.
+    pub(crate) fn is_by_instruction(&self) -> bool {
+        self.apart == Apart::Instructions
+            && self.pids.is_empty()
+            && self.places.is_none()
+            && !self.only_places
+    }
+
     /// Whether it lets lists of a parameter through.
     pub(crate) fn takes_parameter(&self, name: &str) -> bool {
         let name = bare_parameter(name);

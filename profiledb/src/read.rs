@@ -11,6 +11,7 @@ mod asked;
 mod builder;
 mod chunks;
 mod file;
+mod instructions;
 mod lists;
 mod order;
 mod pcs;

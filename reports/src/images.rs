@@ -44,6 +44,9 @@ pub(crate) fn around(profile: &Profile, wants: impl Fn(usize) -> bool) -> BTreeS
     let branches = profile.branches.iter().map(|row| (row.pc, None));
     let calls = profile.calls.iter().map(|row| (row.site, row.callee));
     let wanted: Vec<bool> = (0..profile.pcs.len()).map(wants).collect();
+    if wanted.iter().all(|is_wanted| *is_wanted) {
+        return profile.pcs.iter().map(|pc| pc.image).collect();
+    }
     let is_wanted = |pc: usize| wanted.get(pc).copied().unwrap_or(false);
     let mut near = wanted.clone();
     for (pc, other) in cycles.chain(values).chain(branches).chain(calls) {

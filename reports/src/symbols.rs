@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use profiledb::Profile;
 use profiledb::rows::{Image, ImageKind};
+use profiledb::{Pc, Profile};
 use symbols::{Functions, Room};
 
 use crate::code::ProcessorMode;
@@ -208,14 +208,7 @@ impl<'p> Symbols<'p> {
                     .push((index, format!("{path}: {reason}; {shown}")));
             }
         }
-        symbols.of_pc = profile
-            .pcs
-            .iter()
-            .map(|pc| match symbols.known(pc.image, pc.address) {
-                Some(function) => function,
-                None => symbols.unbounded(pc.image),
-            })
-            .collect();
+        symbols.of_pc = symbols.of_pcs();
         symbols
     }
 
@@ -369,6 +362,25 @@ impl<'p> Symbols<'p> {
         } = self.of_address.get(image)?;
         let place = addresses.binary_search(&address).ok()?;
         functions.get(place).copied()
+    }
+
+    /// The function of each PC of the profile.
+    fn of_pcs(&mut self) -> Vec<FunctionId> {
+        // PCs mostly lie in the order of their addresses.
+        let profile = self.profile;
+        let (mut image, mut place) = (0, 0);
+        let function = |pc: &Pc| {
+            if pc.image != image {
+                (image, place) = (pc.image, 0);
+            }
+            let all = self.of_address.get(pc.image);
+            let at_place = all.filter(|all| all.addresses.get(place) == Some(&pc.address));
+            let next = at_place.and_then(|all| all.functions.get(place).copied());
+            place += 1;
+            let known = next.or_else(|| self.known(pc.image, pc.address));
+            known.unwrap_or_else(|| self.unbounded(pc.image))
+        };
+        profile.pcs.iter().map(function).collect()
     }
 
     /// A short name for an image: its file name.

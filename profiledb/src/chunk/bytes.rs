@@ -60,6 +60,13 @@ pub(crate) fn whole(x: f64) -> Option<u64> {
     (n as f64 == x && n <= MOST).then_some(n)
 }
 
+/// The seven lower bits of each of eight bytes as one number.
+const fn joined(groups: u64) -> u64 {
+    let pairs = groups & 0x007f_007f_007f_007f | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4
+}
+
 /// A column being read. What is not there is an error, never a zero.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'b> {
@@ -111,6 +118,17 @@ impl<'b> Reader<'b> {
     }
 
     fn large_number(&mut self) -> Result<u64, Bad> {
+        // Where eight bytes are left, a number that ends in them is taken out of all at once.
+        if let Some(word) = self.bytes.first_chunk() {
+            let word = u64::from_le_bytes(*word);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                // Up to the lowest top bit that is not set.
+                let groups = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
+                self.take((ends.trailing_zeros() / 8) as usize + 1)?;
+                return Ok(joined(groups));
+            }
+        }
         let mut n = 0;
         for (place, byte) in self.bytes.iter().enumerate().take(LONGEST) {
             if place == LONGEST - 1 && *byte > 1 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
+use super::instructions::{At, First, Instructions};
 use super::order;
 use super::pcs::Pcs;
 use super::stacks;
@@ -40,6 +41,10 @@ pub(crate) struct Builder {
     rows: HashMap<Interrupted, usize>,
     /// The same by PC, where PCs alone are told apart; [`NONE`]: there is none yet.
     row_of_pc: Vec<u32>,
+    /// Interrupts that become rows last.
+    instructions: Instructions,
+    /// Image, address and encoding of some instructions, which may be among these.
+    encodings: Vec<(usize, u64, Vec<u8>)>,
     /// Instructions of lists that were left out, by image.
     passed_over: HashMap<usize, Addresses>,
     /// Images of which lists were left out unread: their instructions are among those whose
@@ -152,6 +157,39 @@ impl Builder {
         }
     }
 
+    /// Adds interrupts of a stretch of an image's code, in the order of addresses. They are among
+    /// the profile's rows last.
+    pub(super) fn add_instructions(&mut self, place: (usize, u64), first: First, run: Vec<At>) {
+        self.instructions.add(place, first, run);
+    }
+
+    /// Has those be rows of the profile.
+    fn take_instructions(&mut self) {
+        let mut all = std::mem::take(&mut self.instructions);
+        let more = all.settle();
+        self.profile.pcs.reserve(more);
+        self.profile.cycles.reserve(more);
+        self.row_of_pc.reserve(more);
+        // In this order, nothing has to be sorted.
+        for image in order::of_images(&self.profile) {
+            all.take(image, |first, at| {
+                let pc = self.unnoted(image, at.address, None);
+                self.add_at_pc(CyclesRow {
+                    process: first.process,
+                    subject: first.subject,
+                    pc,
+                    caller: None,
+                    samples: at.samples,
+                    cycles: at.cycles,
+                    time: first.time,
+                });
+            });
+        }
+        for (image, address, bytes) in std::mem::take(&mut self.encodings) {
+            self.encoding(image, address, bytes);
+        }
+    }
+
     /// Adds a list.
     pub(crate) fn add_list(&mut self, row: &HotlistRow) {
         let lists = &mut self.profile.hotlists;
@@ -253,6 +291,11 @@ impl Builder {
         *self.nodes.entry(node).or_insert_with(|| push(nodes, node))
     }
 
+    /// As [`Builder::encoding`], of an instruction that may yet come.
+    pub(super) fn encoding_for_later(&mut self, image: usize, address: u64, bytes: Vec<u8>) {
+        self.encodings.push((image, address, bytes));
+    }
+
     /// Notes the encoding of an instruction, if that is in the profile.
     pub(super) fn encoding(&mut self, image: usize, address: u64, bytes: Vec<u8>) {
         if let Some(index) = self.pcs.get(image, address)
@@ -315,6 +358,15 @@ impl Builder {
                 ..row
             });
         }
+        self.instructions
+            .absorb(other.instructions, image, |first| First {
+                process: process(first.process),
+                subject: subject(first.subject),
+                ..first
+            });
+        let encodings = other.encodings.into_iter();
+        let encodings = encodings.map(|(of, address, bytes)| (image(of), address, bytes));
+        self.encodings.extend(encodings);
         for (index, total) in more.totals.iter().enumerate() {
             self.add_total(image(index), total.samples, total.cycles);
         }
@@ -384,7 +436,8 @@ impl Builder {
         epochs.is_empty() && images.is_empty() && self.profile.latest.is_none()
     }
 
-    pub(super) fn finish(self) -> Profile {
+    pub(super) fn finish(mut self) -> Profile {
+        self.take_instructions();
         let mut profile = self.profile;
         let added_up = self.sums.is_some();
         if let Some(sums) = self.sums {

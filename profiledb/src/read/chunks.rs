@@ -42,6 +42,8 @@ pub(super) struct ChunkOfFile {
     pub(super) apart: Apart,
     /// All processes are asked for.
     pub(super) of_all_processes: bool,
+    /// Its interrupts are asked for by instruction alone, and all of them.
+    pub(super) only_instructions: bool,
 }
 
 /// A parameter of a file.
@@ -295,6 +297,7 @@ impl File<'_> {
             only_places: self.filter.only_places,
             apart: self.filter.apart,
             of_all_processes: self.filter.pids.is_empty(),
+            only_instructions: self.filter.is_by_instruction(),
         };
         let data = data.to_vec();
         Ok(Some(Packed { chunk, kind, data }))
@@ -354,7 +357,10 @@ impl File<'_> {
             if is_asked != Some(false) && self.builder.passes_over_code(index) {
                 self.builder.pass_over(index, address);
             }
-            self.builder.encoding(index, address, bytes);
+            match self.filter.is_by_instruction() {
+                true => self.builder.encoding_for_later(index, address, bytes),
+                false => self.builder.encoding(index, address, bytes),
+            }
         }
         Ok(())
     }

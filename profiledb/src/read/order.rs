@@ -48,12 +48,7 @@ impl Profile {
 /// Puts images into the order of their kinds, paths and identities, and instructions into that of
 /// images and addresses: so it does not depend on what else was read.
 pub(super) fn sort(profile: &mut Profile) {
-    let mut order: Vec<usize> = (0..profile.images.len()).collect();
-    let key = |index: &usize| {
-        let image = profile.images.get(*index);
-        image.map(|image| (image.kind, &image.path, &image.identity))
-    };
-    order.sort_by(|a, b| key(a).cmp(&key(b)));
+    let order = of_images(profile);
     let new_of = inverse(&order);
     let new = |index: usize| new_of.get(index).copied().unwrap_or(index);
     permute(&mut profile.images, &order);
@@ -76,8 +71,22 @@ pub(super) fn sort(profile: &mut Profile) {
     sort_pcs(profile, |pc| (pc.image, pc.address));
 }
 
+/// The indices of images, in the order of their kinds, paths and identities.
+pub(super) fn of_images(profile: &Profile) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..profile.images.len()).collect();
+    let key = |index: &usize| {
+        let image = profile.images.get(*index);
+        image.map(|image| (image.kind, &image.path, &image.identity))
+    };
+    order.sort_by(|a, b| key(a).cmp(&key(b)));
+    order
+}
+
 /// Puts instructions into the order of their keys.
 pub(super) fn sort_pcs<K: Ord>(profile: &mut Profile, key: impl Fn(&Pc) -> K) {
+    if profile.pcs.is_sorted_by_key(&key) {
+        return;
+    }
     let mut order: Vec<(K, usize)> = profile.pcs.iter().map(key).zip(0..).collect();
     order.sort_unstable();
     let order: Vec<usize> = order.into_iter().map(|(_, index)| index).collect();

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use super::builder::push;
 use super::chunks::{ChunkOfFile, Parameter};
 use super::file::File;
+use super::instructions::First;
 use super::referred::Referred;
 use super::unpacked::{PackedList, Rows, Unpacked};
 use crate::chunk::{At, Bad, CyclesOf};
@@ -68,6 +69,29 @@ impl File<'_> {
                 }
                 for row in &interrupts.rows {
                     self.take_cycles(referred, chunk, row)?;
+                }
+            }
+            Rows::Instructions {
+                run,
+                processes,
+                unpacked,
+            } => {
+                self.charge_unpacked(unpacked * ROW)?;
+                for process in &processes {
+                    self.takes(referred, chunk, *process)?;
+                }
+                if let Some(process) = processes.first() {
+                    let first = First {
+                        process: self.process_of_row(referred, chunk, *process)?,
+                        subject: self.subject_of_chunk(referred, chunk)?,
+                        time: chunk.place.time,
+                    };
+                    let image = self.image_of_chunk(referred, chunk)?;
+                    let samples = run.iter().map(|at| at.samples).fold(0, u64::saturating_add);
+                    let cycles = run.iter().map(|at| at.cycles).sum();
+                    self.builder.add_total(image, samples, cycles);
+                    let stretch = (image, chunk.place.bucket);
+                    self.builder.add_instructions(stretch, first, run);
                 }
             }
             Rows::Lists {
@@ -258,33 +282,8 @@ impl File<'_> {
         if !self.takes(referred, chunk, process)? {
             return Ok(None);
         }
-        let process = match chunk.known.process {
-            Some((known, index)) if known == process => index,
-            _ => {
-                let Some(known) = referred.processes.get_mut(&process) else {
-                    return Err(self.dangling("process", process));
-                };
-                let index = *known.index.get_or_insert_with(|| {
-                    push(
-                        &mut self.builder.profile.processes,
-                        known.row.process.clone(),
-                    )
-                });
-                chunk.known.process = Some((process, index));
-                index
-            }
-        };
-        let subject = match chunk.known.subject {
-            Some(index) => index,
-            None => {
-                let Some(known) = referred.subjects.get_mut(&chunk.subject) else {
-                    return Err(self.dangling("subject", chunk.subject));
-                };
-                let add = || self.builder.subject(known.row);
-                *known.index.get_or_insert_with(add)
-            }
-        };
-        chunk.known.subject = Some(subject);
+        let process = self.process_of_row(referred, chunk, process)?;
+        let subject = self.subject_of_chunk(referred, chunk)?;
         let image = self.image_of_chunk(referred, chunk)?;
         let pc = match chunk.known.pc {
             Some((known, index)) if known == address => index,
@@ -298,6 +297,49 @@ impl File<'_> {
             .map(|other| self.packed_pc(referred, other))
             .transpose()?;
         Ok(Some((process, subject, pc, other)))
+    }
+
+    /// The index of a process that the filter takes.
+    fn process_of_row(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut ChunkOfFile,
+        process: i64,
+    ) -> Result<usize, Error> {
+        if let Some((known, index)) = chunk.known.process
+            && known == process
+        {
+            return Ok(index);
+        }
+        let Some(known) = referred.processes.get_mut(&process) else {
+            return Err(self.dangling("process", process));
+        };
+        let index = *known.index.get_or_insert_with(|| {
+            push(
+                &mut self.builder.profile.processes,
+                known.row.process.clone(),
+            )
+        });
+        chunk.known.process = Some((process, index));
+        Ok(index)
+    }
+
+    /// The index of the access tag of a chunk.
+    fn subject_of_chunk(
+        &mut self,
+        referred: &mut Referred,
+        chunk: &mut ChunkOfFile,
+    ) -> Result<usize, Error> {
+        if let Some(index) = chunk.known.subject {
+            return Ok(index);
+        }
+        let Some(known) = referred.subjects.get_mut(&chunk.subject) else {
+            return Err(self.dangling("subject", chunk.subject));
+        };
+        let add = || self.builder.subject(known.row);
+        let index = *known.index.get_or_insert_with(add);
+        chunk.known.subject = Some(index);
+        Ok(index)
     }
 
     /// Whether the filter takes a process of a chunk.

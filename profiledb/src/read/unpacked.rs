@@ -4,10 +4,11 @@ use foldhash::HashMap;
 use hotlist::Estimates;
 
 use super::chunks::{ChunkOfFile, Parameter};
+use super::instructions::At as AtInstruction;
 use crate::chunk::{
-    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, ListOf, StackOf, addresses_of, decode_branches,
-    decode_calls, decode_cycles, decode_stacks, each_list, each_place, parameters as parameters_of,
-    sum_cycles,
+    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, InstructionSum, ListOf, StackOf, addresses_of,
+    decode_branches, decode_calls, decode_cycles, decode_stacks, each_list, each_place,
+    parameters as parameters_of, sum_cycles, sum_instructions,
 };
 use crate::filter::Apart;
 use crate::list::put_tuple;
@@ -22,6 +23,14 @@ pub(super) struct Packed {
 /// What lies in a chunk.
 pub(super) enum Rows {
     Cycles(Interrupts),
+    /// Interrupts by instruction, where nothing else of them is asked.
+    Instructions {
+        run: Vec<AtInstruction>,
+        /// The processes of all.
+        processes: Vec<i64>,
+        /// How many rows the chunk has.
+        unpacked: usize,
+    },
     Lists {
         lists: Vec<PackedList>,
         /// The values of all of these, one list's behind the other's.
@@ -86,6 +95,19 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
                 processes: sum.processes,
                 unpacked: sum.rows,
             }))
+        }
+        ChunkKind::Cycles if chunk.only_instructions => {
+            let all = sum_instructions(chunk.place, data)?;
+            let at = |sum: InstructionSum| AtInstruction {
+                address: sum.address,
+                samples: sum.samples,
+                cycles: sum.weight as f64 * chunk.cycles_per_unit,
+            };
+            Ok(Rows::Instructions {
+                run: all.sums.into_iter().map(at).collect(),
+                processes: all.processes,
+                unpacked: all.rows,
+            })
         }
         ChunkKind::Cycles => {
             let rows = decode_cycles(chunk.place, data)?;

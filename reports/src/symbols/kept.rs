@@ -124,9 +124,16 @@ pub(super) struct Remembered {
 impl Remembered {
     /// The functions around addresses, if all of these are known.
     pub(super) fn all(&self, addresses: &[u64]) -> Option<Vec<Option<Told>>> {
+        // One is mostly behind the other here as there.
+        let mut next = 0;
         let told = |wanted: &u64| {
-            let place = self.addresses.binary_search_by_key(wanted, |(at, _)| *at);
-            let (_, number) = self.addresses.get(place.ok()?)?;
+            let is_next = self.addresses.get(next).is_some_and(|(at, _)| at == wanted);
+            if !is_next {
+                let place = self.addresses.binary_search_by_key(wanted, |(at, _)| *at);
+                next = place.ok()?;
+            }
+            let (_, number) = self.addresses.get(next)?;
+            next += 1;
             Some(self.function(*number))
         };
         addresses.iter().map(told).collect()
