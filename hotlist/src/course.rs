@@ -25,7 +25,8 @@ use crate::words::Words;
 #[derive(Clone, Debug)]
 pub struct Course<V = u64> {
     lists: Vec<List>,
-    values: BTreeMap<V, Vec<ListedValue>>,
+    /// The values of all lists, one list's behind the other's: few are ever asked for.
+    values: Vec<(V, ListedValue)>,
 }
 
 /// A list.
@@ -62,7 +63,7 @@ impl<V: Words + Ord> Course<V> {
     pub fn new() -> Self {
         Self {
             lists: Vec::new(),
-            values: BTreeMap::new(),
+            values: Vec::new(),
         }
     }
 
@@ -79,26 +80,39 @@ impl<V: Words + Ord> Course<V> {
             started,
             ended: ended.max(started),
         });
-        for tuple in list.tuples() {
+        self.values.extend(list.tuples().map(|tuple| {
             let is_exact = tuple.variance <= 0.0 && list.threshold <= 1.0;
-            self.values
-                .entry(tuple.value)
-                .or_default()
-                .push(ListedValue {
-                    list: index,
-                    estimate: tuple.estimate,
-                    variance: tuple.variance.max(0.0),
-                    first: Some(tuple.first).filter(|_| is_exact),
-                });
-        }
+            let listed = ListedValue {
+                list: index,
+                estimate: tuple.estimate,
+                variance: tuple.variance.max(0.0),
+                first: Some(tuple.first).filter(|_| is_exact),
+            };
+            (tuple.value, listed)
+        }));
     }
 
-    /// Whether the share of a value rises or falls, with a confidence of at least
+    /// Whether the share of each of some values rises or falls, with a confidence of at least
     /// [`Self::SURE`].
-    pub fn trend(&self, value: &V) -> Trend {
-        let Some(seen) = self.values.get(value) else {
-            return Trend::Unknown;
+    pub fn trends(&self, values: &[V]) -> Vec<Trend> {
+        let mut seen: BTreeMap<V, Vec<ListedValue>> =
+            values.iter().map(|value| (*value, Vec::new())).collect();
+        for (value, listed) in &self.values {
+            if let Some(seen) = seen.get_mut(value) {
+                seen.push(*listed);
+            }
+        }
+        let trend = |value: &V| {
+            let seen = seen.get(value).map_or(&[][..], Vec::as_slice);
+            self.trend(seen)
         };
+        values.iter().map(trend).collect()
+    }
+
+    fn trend(&self, seen: &[ListedValue]) -> Trend {
+        if seen.is_empty() {
+            return Trend::Unknown;
+        }
         let (first, last) = self
             .lists
             .iter()

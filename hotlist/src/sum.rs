@@ -1,6 +1,8 @@
 //! Lists added up: what many flushes say together.
 
-use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::coins::Coins;
 use crate::estimates::{Estimate, Estimates};
@@ -17,7 +19,7 @@ use crate::words::Words;
 /// by weight. Values that come often stay as they are.
 #[derive(Clone, Debug)]
 pub struct Sum<V = u64> {
-    values: BTreeMap<V, ValueSums>,
+    values: HashMap<V, ValueSums>,
     most: usize,
     events: f64,
     threshold: f64,
@@ -64,14 +66,14 @@ impl<V> Summed<V> {
     }
 }
 
-impl<V: Words + Ord> Sum<V> {
+impl<V: Words + Ord + Hash> Sum<V> {
     /// The values that reports keep of a sum.
     pub const MOST: usize = 4_096;
 
     /// An empty sum that keeps `most` values, and at times up to twice as many.
     pub fn new(most: usize) -> Self {
         Self {
-            values: BTreeMap::new(),
+            values: HashMap::new(),
             most: most.max(1),
             events: 0.0,
             threshold: 1.0,
@@ -148,11 +150,14 @@ impl<V: Words + Ord> Sum<V> {
             estimate: entry.estimate,
             variance: entry.variance,
         };
-        let mut weights: Vec<Weight> = self.values.values().map(weight).collect();
+        // Coins are thrown in an order that does not depend on the table's.
+        let mut entries: Vec<(&V, &mut ValueSums)> = self.values.iter_mut().collect();
+        entries.sort_unstable_by_key(|(value, _)| **value);
+        let mut weights: Vec<Weight> = entries.iter().map(|(_, entry)| weight(entry)).collect();
         let threshold = threshold(&weights, self.most, self.threshold);
         stake(&mut weights, threshold, coins);
         self.threshold = threshold;
-        for (entry, weight) in self.values.values_mut().zip(&weights) {
+        for ((_, entry), weight) in entries.into_iter().zip(&weights) {
             let scale = weight.estimate / entry.estimate;
             entry.within *= scale;
             entry.across *= scale;
@@ -195,7 +200,10 @@ impl<V: Words + Ord> Sum<V> {
             across: entry.across,
         };
         let mut all: Vec<_> = self.values.iter().map(summed).collect();
-        all.sort_by(|a, b| b.estimate.total_cmp(&a.estimate));
+        all.sort_unstable_by(|a, b| {
+            let by_estimate = b.estimate.total_cmp(&a.estimate);
+            by_estimate.then(a.value.cmp(&b.value))
+        });
         all.into_iter()
     }
 
@@ -206,13 +214,10 @@ impl<V: Words + Ord> Sum<V> {
         let all = self.pairs.map(|(within, _)| within);
         let all = all.filter(|all| *all >= least.max(1.0))?;
         let events = self.events.max(1.0);
-        let (same, expected) = self
-            .values
-            .values()
-            .fold((0.0, 0.0), |(same, expected), of| {
-                let share = (of.estimate / events).clamp(0.0, 1.0);
-                (same + of.within / all, expected + share * share)
-            });
+        let (same, expected) = self.tuples().fold((0.0, 0.0), |(same, expected), of| {
+            let share = (of.estimate / events).clamp(0.0, 1.0);
+            (same + of.within / all, expected + share * share)
+        });
         // Of a constant nothing can be unlike.
         let room = 1.0 - expected;
         Some(if room > 1e-3 {

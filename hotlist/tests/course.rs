@@ -29,7 +29,7 @@ fn told(
             }
             course.add(&Estimates::from(&list), events as f64, (start, end));
         }
-        match course.trend(&0) {
+        match course.trends(&[0])[0] {
             Trend::Rising(_) => rising += 1,
             Trend::Falling(_) => falling += 1,
             Trend::Unknown => {}
@@ -96,7 +96,7 @@ fn one_list() {
         }
         let mut course = Course::new();
         course.add(&Estimates::from(&list), events as f64, (0, events));
-        course.trend(&0)
+        course.trends(&[0])[0]
     };
     assert!(matches!(late(1000, 500), Trend::Rising(sure) if sure >= 0.999));
     assert_eq!(late(10, 5), Trend::Unknown);
@@ -108,5 +108,5 @@ fn one_list() {
 fn nothing() {
     let mut course = Course::<u64>::new();
     course.add(&Estimates::default(), 0.0, (0, 10));
-    assert_eq!(course.trend(&0), Trend::Unknown);
+    assert_eq!(course.trends(&[0]), [Trend::Unknown]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hotlist::{Draws, Sum};
+use hotlist::{Draws, Summed};
 use iced_x86::Register;
 use profiledb::{Merged, Text};
 use serde::Serialize;
@@ -187,8 +187,9 @@ impl Values {
             reached: values.reached,
             even: row.even,
         };
-        let part = drawn_part(&row.list, values.samples());
-        let share = |tuple: hotlist::Summed| {
+        let tuples: Vec<Summed> = row.list.tuples().collect();
+        let part = drawn_part(&tuples, values.samples());
+        let share = |tuple: Summed| {
             let estimate = tuple.least + (tuple.estimate() - tuple.least) * part;
             let percent = values.percent(estimate);
             let (low, high) = row.list.interval(&tuple, &draws);
@@ -202,11 +203,14 @@ impl Values {
                 trend: Trend::Steady,
             }
         };
-        values.shares = row.list.tuples().map(share).collect();
+        values.shares = tuples.into_iter().map(share).collect();
         values.sort();
-        for share in values.shares.iter_mut().take(MOST_TRENDS) {
-            let course = row.course.as_ref();
-            share.trend = course.map_or(Trend::Steady, |course| course.trend(&share.value).into());
+        if let Some(course) = &row.course {
+            let asked = values.shares.iter().take(MOST_TRENDS);
+            let asked: Vec<u64> = asked.map(|share| share.value).collect();
+            for (share, trend) in values.shares.iter_mut().zip(course.trends(&asked)) {
+                share.trend = trend.into();
+            }
         }
         values
     }
@@ -415,8 +419,8 @@ impl Values {
 /// lucky draws the lists would stand for more events than were offered to them; then the part of
 /// each estimate that goes beyond what was counted is lowered to this part of it, for which there
 /// is room. No value gets less than was seen of it.
-fn drawn_part(list: &Sum<u64>, samples: u64) -> f64 {
-    let (estimates, least) = list.tuples().fold((0.0, 0.0), |(estimates, least), tuple| {
+fn drawn_part(tuples: &[Summed], samples: u64) -> f64 {
+    let (estimates, least) = tuples.iter().fold((0.0, 0.0), |(estimates, least), tuple| {
         (estimates + tuple.estimate(), least + tuple.least)
     });
     let drawn = estimates - least;
@@ -428,7 +432,7 @@ fn drawn_part(list: &Sum<u64>, samples: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hotlist::{Config, Generator, Hotlist};
+    use hotlist::{Config, Generator, Hotlist, Sum};
 
     use super::*;
 
