@@ -137,7 +137,7 @@ impl<'p> View<'p> {
         let mut view = View::named(profile, common, needs, (images, function), is_part, offers);
         if let Some(name) = function {
             view.functions = Some(match extent {
-                Extent::Exactly(places) => view.at(places)?,
+                Extent::Exactly(places) => view.at(places),
                 Extent::Whole | Extent::Around => view.select(name, needs.stubs)?,
             });
         }

@@ -51,9 +51,9 @@ impl View<'_> {
         }
     }
 
-    /// The functions at places that are those of functions.
-    pub(super) fn at(&self, places: &Places) -> Result<BTreeSet<FunctionId>, Failure> {
-        let found = self.matching(|_, function| {
+    /// The functions at places that are those of functions, as far as rows were read of them.
+    pub(super) fn at(&self, places: &Places) -> BTreeSet<FunctionId> {
+        self.matching(|_, function| {
             let image = self.profile.images.get(function.image);
             let ranges = image.map_or(&[][..], |image| places.of(image));
             match function.start {
@@ -62,11 +62,7 @@ impl View<'_> {
                     .any(|(from, end)| (*from..*end).contains(&start)),
                 None => !ranges.is_empty(),
             }
-        });
-        match found.is_empty() {
-            false => Ok(found),
-            true => Err(Failure::Nothing("nothing was read of it".to_owned())),
-        }
+        })
     }
 
     /// Where the functions asked for are.
