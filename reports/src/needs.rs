@@ -46,6 +46,13 @@ pub(crate) const NO_ROWS: Kinds = Kinds {
     counters: false,
 };
 
+/// Where the time is, and which values there are.
+pub(crate) const CYCLES_AND_VALUES: Kinds = Kinds {
+    cycles: true,
+    values: true,
+    ..NO_ROWS
+};
+
 impl Needs<'_> {
     /// What a report on counters needs.
     pub(crate) const COUNTERS: Needs<'static> = Needs {

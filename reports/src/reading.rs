@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use profiledb::{Filter, Places, Profile};
-use protocol::Kinds;
 
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::messages::say;
 use crate::model::Model;
 use crate::names::without_parameters;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::query::{Account, Ask, Comparison, Query, Side};
 use crate::render;
 use crate::source::{self, Loaded, Source, Whereabouts};
@@ -175,11 +174,7 @@ pub(crate) fn from_source(
 /// If the profile cannot be read.
 pub(crate) fn functions(common: &Common) -> Result<Vec<String>, Failure> {
     let needs = Needs {
-        kinds: Kinds {
-            cycles: true,
-            values: true,
-            ..NO_ROWS
-        },
+        kinds: CYCLES_AND_VALUES,
         only_places: true,
         one_function: false,
         ..Needs::ROWS

@@ -22,7 +22,7 @@ use crate::code::{
 };
 use crate::elf::Elf;
 use crate::listing::{FunctionInstruction, lines};
-use crate::needs::Needs;
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::query::{Answer, Query};
 use crate::render::{rounded, whole};
 use crate::values::{Class, JsonValue, is_destination};
@@ -156,6 +156,7 @@ impl Query for Blks {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
+            kinds: CYCLES_AND_VALUES,
             // Of few, every result seems invariant.
             min_samples: 10,
             others: false,

@@ -20,7 +20,7 @@ use crate::callee::not_known;
 use crate::code::{ProcessorMode, direct_target};
 use crate::failure::Failure;
 use crate::listing;
-use crate::needs::Needs;
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::query::{Answer, Query};
 use crate::render::percent;
 use crate::sources::{For, Sources};
@@ -129,6 +129,7 @@ impl Query for List {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
+            kinds: CYCLES_AND_VALUES,
             others: self.by_caller,
             trends: true,
             ..Needs::ROWS

@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use parameters::Parameter;
-use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around, is_of_stack, signed};
@@ -16,7 +15,7 @@ use super::{JsonShare, json_shares, nothing, shares_with};
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
@@ -163,11 +162,7 @@ impl Query for Loads {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
-            kinds: Kinds {
-                cycles: true,
-                values: true,
-                ..NO_ROWS
-            },
+            kinds: CYCLES_AND_VALUES,
             parameters: &["stride", "line"],
             others: false,
             ..Needs::ROWS

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 use parameters::Parameter;
 use profiledb::ImageKind;
-use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around};
@@ -19,7 +18,7 @@ use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with}
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
@@ -148,11 +147,7 @@ impl Query for Locks {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
-            kinds: Kinds {
-                cycles: true,
-                values: true,
-                ..NO_ROWS
-            },
+            kinds: CYCLES_AND_VALUES,
             parameters: &["ea", "sys"],
             one_function: false,
             ..Needs::ROWS

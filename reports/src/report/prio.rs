@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use profiledb::{Level, Moment};
-use protocol::Kinds;
 use serde::Serialize;
 
 use super::nothing;
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, cycles, percent, rounded, whole};
@@ -66,11 +65,7 @@ const CLASSES: [&str; 8] = [
 ];
 
 const NEEDS: Needs<'static> = Needs {
-    kinds: Kinds {
-        cycles: true,
-        values: true,
-        ..NO_ROWS
-    },
+    kinds: CYCLES_AND_VALUES,
     parameters: &[Moment::PARAMETER],
     others: false,
     ..Needs::ROWS

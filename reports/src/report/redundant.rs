@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use parameters::Parameter;
-use protocol::Kinds;
 use serde::Serialize;
 
 use super::access::{AccessSite, heat_around, is_of_stack};
@@ -12,7 +11,7 @@ use super::nothing;
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
@@ -105,11 +104,7 @@ impl Query for Redundant {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
-            kinds: Kinds {
-                cycles: true,
-                values: true,
-                ..NO_ROWS
-            },
+            kinds: CYCLES_AND_VALUES,
             parameters: &["reload", "silent"],
             others: false,
             ..Needs::ROWS
