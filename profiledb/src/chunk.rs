@@ -16,8 +16,9 @@ mod values;
 
 pub(crate) use code::{decode_code, encode_code};
 pub(crate) use counts::{
-    BranchOf, CallOf, CyclesOf, InstructionSum, decode_branches, decode_calls, decode_cycles,
-    encode_branches, encode_calls, encode_cycles, sum_cycles, sum_instructions,
+    BranchOf, CallOf, CyclesOf, CyclesSum, InstructionSum, decode_branches, decode_calls,
+    decode_cycles, decode_some_cycles, encode_branches, encode_calls, encode_cycles, sum_cycles,
+    sum_instructions,
 };
 pub(crate) use head::{parameters, relabelled};
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};

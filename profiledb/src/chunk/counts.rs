@@ -261,6 +261,21 @@ fn decode<T>(
     take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
 ) -> Result<Vec<T>, Bad> {
     let unpacked = unpack(blob)?;
+    let mut rows = Vec::with_capacity(unpacked.rows);
+    each(kind, place, &unpacked, |at, columns| {
+        rows.push(take(at, columns)?);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Gives the place of each row, and the columns at what they have of it, to `take`.
+fn each(
+    kind: ChunkKind,
+    place: ChunkPlace,
+    unpacked: &Unpacked,
+    mut take: impl FnMut(At, &mut Decoder<'_>) -> Result<(), Bad>,
+) -> Result<(), Bad> {
     let [
         runs,
         addresses,
@@ -280,15 +295,17 @@ fn decode<T>(
         recent: Recent::default(),
     };
     let (mut runs, mut addresses, mut others) = (runs, addresses, others);
-    let mut rows = Vec::with_capacity(unpacked.rows);
+    let mut left = unpacked.rows;
     let mut last_other = 0;
     let mut last = None;
     for index in 0..unpacked.ids.processes.len() {
         let (process, _) = unpacked.process(index)?;
         let mut offset = 0;
-        for _ in 0..runs.count(unpacked.rows - rows.len())? {
+        let run = runs.count(left)?;
+        left -= run;
+        for _ in 0..run {
             offset = later(kind.bits(), offset, addresses.number()?)?;
-            let other = other(&unpacked, &mut others, &mut last_other)?;
+            let other = other(unpacked, &mut others, &mut last_other)?;
             let key = (index, offset, other);
             if last.is_some_and(|last| last >= key) {
                 return Err(Bad("has its rows out of order"));
@@ -303,10 +320,10 @@ fn decode<T>(
                 address_in(kind.bits(), place.bucket, offset),
                 other,
             );
-            rows.push(take(at, &mut decoder)?);
+            take(at, &mut decoder)?;
         }
     }
-    if rows.len() != unpacked.rows {
+    if left > 0 {
         return Err(Bad("has not the rows that it says"));
     }
     let Decoder {
@@ -322,7 +339,7 @@ fn decode<T>(
     ] {
         column.end()?;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn other(
@@ -369,25 +386,44 @@ impl Decoder<'_> {
 
 /// Unpacks interrupts.
 pub(crate) fn decode_cycles(place: ChunkPlace, blob: &[u8]) -> Result<Vec<CyclesOf>, Bad> {
-    decode(
-        ChunkKind::Cycles,
-        place,
-        blob,
-        |(process, address, caller), columns| {
-            Ok(CyclesOf {
-                process,
-                address,
-                caller,
-                samples: columns.counts.number()?,
-                weight: columns.weights.number()?,
-            })
-        },
-    )
+    Ok(decode_some_cycles(place, blob, |_| true)?.0)
 }
 
-/// What all interrupts of a chunk add up to.
+/// Unpacks interrupts at addresses that pass a test, and adds up the rest.
+pub(crate) fn decode_some_cycles(
+    place: ChunkPlace,
+    blob: &[u8],
+    wants: impl Fn(u64) -> bool,
+) -> Result<(Vec<CyclesOf>, CyclesSum), Bad> {
+    let unpacked = unpack(blob)?;
+    let mut rest = CyclesSum::of(&unpacked);
+    let mut rows = Vec::new();
+    let kind = ChunkKind::Cycles;
+    each(
+        kind,
+        place,
+        &unpacked,
+        |(process, address, caller), columns| {
+            let (samples, weight) = (columns.counts.number()?, columns.weights.number()?);
+            match wants(address) {
+                true => rows.push(CyclesOf {
+                    process,
+                    address,
+                    caller,
+                    samples,
+                    weight,
+                }),
+                false => rest.add(samples, weight),
+            }
+            Ok(())
+        },
+    )?;
+    Ok((rows, rest))
+}
+
+/// What interrupts of a chunk add up to.
 pub(crate) struct CyclesSum {
-    /// How many rows there are.
+    /// How many rows the chunk has.
     pub(crate) rows: usize,
     /// The rows of their processes.
     pub(crate) processes: Vec<i64>,
@@ -397,25 +433,36 @@ pub(crate) struct CyclesSum {
     pub(crate) weight: u64,
 }
 
+impl CyclesSum {
+    /// Of none of a chunk's interrupts yet.
+    fn of(unpacked: &Unpacked) -> Self {
+        let processes = unpacked.ids.processes.iter();
+        Self {
+            rows: unpacked.rows,
+            processes: processes.map(|(process, _)| *process).collect(),
+            samples: 0,
+            weight: 0,
+        }
+    }
+
+    fn add(&mut self, samples: u64, weight: u64) {
+        self.samples = self.samples.saturating_add(samples);
+        self.weight = self.weight.saturating_add(weight);
+    }
+}
+
 /// Adds up interrupts without a look at where they are: of most of the chunks of a long time,
 /// nothing else is asked.
 pub(crate) fn sum_cycles(blob: &[u8]) -> Result<CyclesSum, Bad> {
     let unpacked = unpack(blob)?;
     let [_, _, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
-    let (mut samples, mut weight) = (0_u64, 0_u64);
+    let mut sum = CyclesSum::of(&unpacked);
     for _ in 0..unpacked.rows {
-        samples = samples.saturating_add(counts.number()?);
-        weight = weight.saturating_add(weights.number()?);
+        sum.add(counts.number()?, weights.number()?);
     }
     counts.end()?;
     weights.end()?;
-    let processes = unpacked.ids.processes.iter();
-    Ok(CyclesSum {
-        rows: unpacked.rows,
-        processes: processes.map(|(process, _)| *process).collect(),
-        samples,
-        weight,
-    })
+    Ok(sum)
 }
 
 /// What interrupts at an instruction add up to.

@@ -1,5 +1,7 @@
 //! Chunks as they are written, and as somebody may have forged them.
 
+use std::collections::BTreeMap;
+
 use hotlist::{Config, Estimates, Generator, Hotlist};
 use proptest::prelude::*;
 
@@ -149,6 +151,14 @@ fn counts(seed: u64) -> (Vec<CyclesOf>, Vec<BranchOf>, Vec<CallOf>) {
         samples: random(9),
         weight: random(1 << 31) << random(30),
     });
+    // Some are called from elsewhere, too.
+    let cycles = cycles.flat_map(|row| {
+        let again = row.caller.is_none().then(|| CyclesOf {
+            caller: Some((1, 7)),
+            ..row.clone()
+        });
+        [Some(row), again].into_iter().flatten()
+    });
     let cycles = cycles.collect();
     let mut weight = |times: u64| times as f64 * [0.5, 1.25, 1.0 / 3.0][random(3) as usize];
     let branches = places.iter().map(|&(process, address, _)| {
@@ -209,7 +219,27 @@ fn counts_round_trip() {
         let weight = cycles.iter().map(|row| row.weight);
         let weight = weight.fold(0, u64::saturating_add);
         assert_eq!((sum.samples, sum.weight), (samples, weight));
-        assert_eq!(decode_cycles(place(ChunkKind::Cycles), &blob), Ok(cycles));
+        let of_cycles = place(ChunkKind::Cycles);
+        let by_address = sum_instructions(of_cycles, &blob).expect("it is good");
+        let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for row in &cycles {
+            let sum = expected.entry(row.address).or_default();
+            sum.0 += row.samples;
+            sum.1 = sum.1.saturating_add(row.weight);
+        }
+        let sums = by_address.sums.iter();
+        let sums: Vec<_> = sums
+            .map(|sum| (sum.address, (sum.samples, sum.weight)))
+            .collect();
+        assert!(sums.len() < cycles.len(), "some are joined");
+        assert_eq!(sums, expected.into_iter().collect::<Vec<_>>());
+        let wants = |address: u64| address % 3 == 0;
+        let (some, rest) = decode_some_cycles(of_cycles, &blob, wants).expect("it is good");
+        let is_wanted = |row: &&CyclesOf| wants(row.address);
+        assert!(some.iter().eq(cycles.iter().filter(is_wanted)));
+        let samples_of_some: u64 = some.iter().map(|row| row.samples).sum();
+        assert_eq!(samples_of_some + rest.samples, samples);
+        assert_eq!(decode_cycles(of_cycles, &blob), Ok(cycles));
         let read = decode_branches(place(ChunkKind::Branches), &encode_branches(&branches))
             .expect("they are good");
         for (read, written) in read.iter().zip(&branches) {
@@ -259,6 +289,7 @@ fn read(blob: &[u8]) -> usize {
     // Who asks for no more than places, or sums, sees less of what is wrong.
     let _ = each_place(PLACE, blob, |_| {});
     let _ = sum_cycles(blob).map(|sum| sum.rows);
+    let _ = sum_instructions(place(ChunkKind::Cycles), blob).map(|sum| sum.rows);
     of(decode_values(PLACE, true, blob).map(|values| values.rows.len()))
         + of(decode_values(PLACE, false, blob).map(|values| values.rows.len()))
         + of(decode_cycles(place(ChunkKind::Cycles), blob).map(|rows| rows.len()))

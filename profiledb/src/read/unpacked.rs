@@ -6,9 +6,9 @@ use hotlist::Estimates;
 use super::chunks::{ChunkOfFile, Parameter};
 use super::instructions::At as AtInstruction;
 use crate::chunk::{
-    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, InstructionSum, ListOf, StackOf, addresses_of,
-    decode_branches, decode_calls, decode_cycles, decode_stacks, each_list, each_place,
-    parameters as parameters_of, sum_cycles, sum_instructions,
+    At, Bad, BranchOf, CallOf, ChunkKind, CyclesOf, CyclesSum, InstructionSum, ListOf, StackOf,
+    addresses_of, decode_branches, decode_calls, decode_some_cycles, decode_stacks, each_list,
+    each_place, parameters as parameters_of, sum_cycles, sum_instructions,
 };
 use crate::filter::Apart;
 use crate::list::put_tuple;
@@ -110,8 +110,10 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
             })
         }
         ChunkKind::Cycles => {
-            let rows = decode_cycles(chunk.place, data)?;
-            Ok(Rows::Cycles(added_up(chunk, rows)))
+            // Of one process, what is elsewhere is added up with the rest of its rows.
+            let wants = |address| !chunk.of_all_processes || chunk.wants(address);
+            let (rows, rest) = decode_some_cycles(chunk.place, data, wants)?;
+            Ok(Rows::Cycles(added_up(chunk, rows, rest)))
         }
         ChunkKind::Values | ChunkKind::Keyed => {
             lists(chunk, *kind == ChunkKind::Keyed, data, parameters)
@@ -124,21 +126,8 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
 
 /// Adds up what the question does not tell apart, where it is about all processes. A roll-up has an
 /// instruction of a library once for each process that ran it.
-fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>) -> Interrupts {
-    let unpacked = rows.len();
-    // A chunk has the rows of one process behind each other.
-    let mut processes: Vec<i64> = rows.iter().map(|row| row.process).collect();
-    processes.dedup();
-    let mut elsewhere = (0_u64, 0_u64);
+fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>, rest: CyclesSum) -> Interrupts {
     if chunk.of_all_processes {
-        rows.retain(|row| {
-            let is_wanted = chunk.wants(row.address);
-            if !is_wanted {
-                elsewhere.0 = elsewhere.0.saturating_add(row.samples);
-                elsewhere.1 = elsewhere.1.saturating_add(row.weight);
-            }
-            is_wanted
-        });
         match chunk.apart {
             Apart::Rows => {}
             Apart::Calls => join(&mut rows, |row| (row.address, row.caller)),
@@ -148,9 +137,9 @@ fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>) -> Interrupts {
     }
     Interrupts {
         rows,
-        elsewhere,
-        processes,
-        unpacked,
+        elsewhere: (rest.samples, rest.weight),
+        processes: rest.processes,
+        unpacked: rest.rows,
     }
 }
 
