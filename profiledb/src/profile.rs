@@ -284,8 +284,8 @@ pub struct Merged<'p> {
     pub even: f64,
     /// The values of all flushes.
     pub list: Sum<u64>,
-    /// What they say of rising and falling values, unless they were added up while they were read
-    /// ([`crate::Filter::added_up`]).
+    /// What they say of rising and falling values, if that was asked for, and unless they were added
+    /// up while they were read ([`crate::Filter::added_up`]).
     pub course: Option<Course<u64>>,
 }
 
@@ -317,12 +317,13 @@ impl Profile {
     /// group at a time is added up.
     ///
     /// Of parameters that `wants` says no to there is nothing. One of executions begins with
-    /// [`crate::OF_EXECUTIONS`].
+    /// [`crate::OF_EXECUTIONS`]. `with_courses` asks for [`Merged::course`].
     pub fn merged<'p, C: Coins + 'p>(
         &'p self,
         wants: impl Fn(&str) -> bool,
         place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
         coins: impl Fn() -> C + 'p,
+        with_courses: bool,
     ) -> impl Iterator<Item = Merged<'p>> + 'p {
         let mut members = Vec::new();
         for row in &self.hotlists {
@@ -334,6 +335,7 @@ impl Profile {
         }
         // Rows of a group stay in their order.
         members.sort_by(|a, b| a.key().cmp(&b.key()));
+        let with_courses = with_courses && !self.added_up;
         let mut first = 0;
         std::iter::from_fn(move || {
             let rest = members.get(first..)?;
@@ -341,7 +343,7 @@ impl Profile {
             let length = rest.iter().take_while(|member| member.key() == key);
             let group = rest.get(..length.count())?;
             first += group.len();
-            Some(sum(group, !self.added_up, coins()))
+            Some(sum(group, with_courses, coins()))
         })
     }
 }

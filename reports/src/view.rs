@@ -86,6 +86,8 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
+    /// It is told whether values rise or fall.
+    trends: bool,
     /// How parameters begin whose values are looked at; nothing: any may be.
     pub(crate) parameters: Vec<String>,
     /// Rows that rest on fewer.
@@ -189,6 +191,7 @@ impl<'p> View<'p> {
             heat,
             of_function: OnceCell::new(),
             min_samples: common.min_samples.unwrap_or(needs.min_samples),
+            trends: needs.trends,
             parameters: owned(needs.parameters),
             few: Cell::new(0),
             few_values: Cell::new(false),

@@ -143,7 +143,12 @@ fn merged() -> Outcome {
 
     let profile = load(&path)?;
     let all = profile
-        .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
+        .merged(
+            |_| true,
+            |pc, _| Some((pc, None)),
+            || Generator::new(7),
+            false,
+        )
         .collect::<Vec<_>>();
     let names: Vec<_> = all
         .iter()
@@ -167,6 +172,7 @@ fn merged() -> Outcome {
             |_| true,
             |pc, caller| Some((pc, caller)),
             || Generator::new(7),
+            false,
         )
         .collect::<Vec<_>>();
     let names: Vec<_> = by_caller
@@ -230,7 +236,12 @@ fn a_day() -> Outcome {
     for path in [path, view] {
         let profile = load(&path)?;
         let merged = profile
-            .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
+            .merged(
+                |_| true,
+                |pc, _| Some((pc, None)),
+                || Generator::new(7),
+                false,
+            )
             .collect::<Vec<_>>();
         let list = &merged[0].list;
         let events = 1_440 * 200;
@@ -292,7 +303,12 @@ fn schema_before() -> Outcome {
     for path in [&path, &view] {
         let profile = load(path)?;
         let merged = profile
-            .merged(|_| true, |pc, _| Some((pc, None)), || Generator::new(7))
+            .merged(
+                |_| true,
+                |pc, _| Some((pc, None)),
+                || Generator::new(7),
+                false,
+            )
             .collect::<Vec<_>>();
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));

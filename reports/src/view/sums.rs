@@ -108,7 +108,7 @@ impl View<'_> {
             (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
                 && test(parameter)
         };
-        let merged = self.profile.merged(wants, at, coins);
+        let merged = self.profile.merged(wants, at, coins, self.trends);
         merged
             .map(|merged| Values::new(&merged))
             .filter(Values::is_claimed)
