@@ -12,16 +12,17 @@ mod counts;
 mod head;
 mod recent;
 mod stacks;
+mod sums;
 mod values;
 
 pub(crate) use code::{decode_code, encode_code};
 pub(crate) use counts::{
-    BranchOf, CallOf, CyclesOf, CyclesSum, InstructionSum, decode_branches, decode_calls,
-    decode_cycles, decode_some_cycles, encode_branches, encode_calls, encode_cycles, sum_cycles,
-    sum_instructions,
+    BranchOf, CallOf, CyclesOf, decode_branches, decode_calls, decode_cycles, decode_some_cycles,
+    encode_branches, encode_calls, encode_cycles,
 };
 pub(crate) use head::{parameters, relabelled};
 pub(crate) use stacks::{FrameOf, MOST_FRAMES, StackOf, decode_stacks, encode_stacks};
+pub(crate) use sums::{CyclesSum, InstructionSum, sum_cycles, sum_instructions};
 pub(crate) use values::{
     ListOf, decode_some_values, decode_values, each_list, each_place, encode_values, has_double,
 };

@@ -284,8 +284,8 @@ pub struct Merged<'p> {
     pub even: f64,
     /// The values of all flushes.
     pub list: Sum<u64>,
-    /// What they say of rising and falling values, if that was asked for, and unless they were added
-    /// up while they were read ([`crate::Filter::added_up`]).
+    /// What they say of rising and falling values, if that was asked for, and unless they were
+    /// added up while they were read ([`crate::Filter::added_up`]).
     pub course: Option<Course<u64>>,
 }
 

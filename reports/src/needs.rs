@@ -10,6 +10,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) function: Option<&'a str>,
     /// Tables.
     pub(crate) kinds: Kinds,
+    /// Tables that are enough where the place of a function is known, and has rows in them.
+    pub(crate) enough: Option<Kinds>,
     /// How parameters begin that the report is about; nothing: any may be.
     pub(crate) parameters: &'a [&'a str],
     /// Nothing of rows but where they are.
@@ -74,6 +76,7 @@ impl Needs<'_> {
             stacks: false,
             counters: false,
         },
+        enough: None,
         parameters: &[],
         only_places: false,
         details: None,

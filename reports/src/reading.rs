@@ -64,6 +64,8 @@ pub(crate) fn of_code(
                 parameters: source::parameters(&needs),
                 ..filter.clone()
             };
+            let kinds = needs.enough.filter(|_| !is_exact).unwrap_or(needs.kinds);
+            let needs = Needs { kinds, ..needs };
             let mut held = Said::Held(Vec::new());
             let reading = Reading::new(&source, &filter, &needs, common).of_places(is_exact);
             let ReadingOutcome::Found(answer) = reading.answer(query, take, &mut held) else {

@@ -3,6 +3,7 @@
 use super::bytes::{Reader, folded, put, put_real, put_rough};
 use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
 use super::recent::Recent;
+use super::sums::CyclesSum;
 use super::{At, Bad, ChunkKind, ChunkPlace, Packed, address_in, later, offset_of};
 use crate::{Calls, Directions};
 
@@ -419,131 +420,6 @@ pub(crate) fn decode_some_cycles(
         },
     )?;
     Ok((rows, rest))
-}
-
-/// What interrupts of a chunk add up to.
-pub(crate) struct CyclesSum {
-    /// How many rows the chunk has.
-    pub(crate) rows: usize,
-    /// The rows of their processes.
-    pub(crate) processes: Vec<i64>,
-    /// Interrupts.
-    pub(crate) samples: u64,
-    /// What they stand for, in the epoch's unit.
-    pub(crate) weight: u64,
-}
-
-impl CyclesSum {
-    /// Of none of a chunk's interrupts yet.
-    fn of(unpacked: &Unpacked) -> Self {
-        let processes = unpacked.ids.processes.iter();
-        Self {
-            rows: unpacked.rows,
-            processes: processes.map(|(process, _)| *process).collect(),
-            samples: 0,
-            weight: 0,
-        }
-    }
-
-    fn add(&mut self, samples: u64, weight: u64) {
-        self.samples = self.samples.saturating_add(samples);
-        self.weight = self.weight.saturating_add(weight);
-    }
-}
-
-/// Adds up interrupts without a look at where they are: of most of the chunks of a long time,
-/// nothing else is asked.
-pub(crate) fn sum_cycles(blob: &[u8]) -> Result<CyclesSum, Bad> {
-    let unpacked = unpack(blob)?;
-    let [_, _, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
-    let mut sum = CyclesSum::of(&unpacked);
-    for _ in 0..unpacked.rows {
-        sum.add(counts.number()?, weights.number()?);
-    }
-    counts.end()?;
-    weights.end()?;
-    Ok(sum)
-}
-
-/// What interrupts at an instruction add up to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct InstructionSum {
-    /// Its address.
-    pub(crate) address: u64,
-    /// Interrupts.
-    pub(crate) samples: u64,
-    /// What they stand for, in the epoch's unit.
-    pub(crate) weight: u64,
-}
-
-/// What the interrupts of a chunk add up to, instruction by instruction.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct InstructionSums {
-    /// How many rows there are.
-    pub(crate) rows: usize,
-    /// The rows of their processes.
-    pub(crate) processes: Vec<i64>,
-    /// By address, each once.
-    pub(crate) sums: Vec<InstructionSum>,
-}
-
-/// Adds up interrupts by their addresses alone, without a look at where they were called from.
-pub(crate) fn sum_instructions(place: ChunkPlace, blob: &[u8]) -> Result<InstructionSums, Bad> {
-    let unpacked = unpack(blob)?;
-    let [mut runs, mut addresses, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
-    let bits = ChunkKind::Cycles.bits();
-    let mut sums: Vec<InstructionSum> = Vec::with_capacity(unpacked.rows);
-    let mut left = unpacked.rows;
-    for _ in &unpacked.ids.processes {
-        let run = runs.count(left)?;
-        left -= run;
-        let mut offset = 0;
-        for index in 0..run {
-            let step = addresses.number()?;
-            offset = later(bits, offset, step)?;
-            let sum = InstructionSum {
-                address: address_in(bits, place.bucket, offset),
-                samples: counts.number()?,
-                weight: weights.number()?,
-            };
-            // Those of one call site come behind those of another.
-            match sums.last_mut() {
-                Some(last) if index > 0 && step == 0 => last.add(sum),
-                _ => sums.push(sum),
-            }
-        }
-    }
-    if left > 0 {
-        return Err(Bad("has not the rows that it says"));
-    }
-    for column in [runs, addresses, counts, weights] {
-        column.end()?;
-    }
-    if unpacked.ids.processes.len() > 1 {
-        // Those of each process are in order already, which a stable sort makes use of.
-        sums.sort_by_key(|sum| sum.address);
-        sums.dedup_by(|more, sum| {
-            let is_same = more.address == sum.address;
-            if is_same {
-                sum.add(*more);
-            }
-            is_same
-        });
-    }
-    sums.shrink_to_fit();
-    let processes = unpacked.ids.processes.iter();
-    Ok(InstructionSums {
-        rows: unpacked.rows,
-        processes: processes.map(|(process, _)| *process).collect(),
-        sums,
-    })
-}
-
-impl InstructionSum {
-    fn add(&mut self, more: InstructionSum) {
-        self.samples = self.samples.saturating_add(more.samples);
-        self.weight = self.weight.saturating_add(more.weight);
-    }
 }
 
 /// Unpacks branches.

@@ -233,7 +233,7 @@ fn counts_round_trip() {
             .collect();
         assert!(sums.len() < cycles.len(), "some are joined");
         assert_eq!(sums, expected.into_iter().collect::<Vec<_>>());
-        let wants = |address: u64| address % 3 == 0;
+        let wants = |address: u64| address.is_multiple_of(3);
         let (some, rest) = decode_some_cycles(of_cycles, &blob, wants).expect("it is good");
         let is_wanted = |row: &&CyclesOf| wants(row.address);
         assert!(some.iter().eq(cycles.iter().filter(is_wanted)));

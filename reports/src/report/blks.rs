@@ -156,7 +156,7 @@ impl Query for Blks {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
-            kinds: CYCLES_AND_VALUES,
+            enough: Some(CYCLES_AND_VALUES),
             // Of few, every result seems invariant.
             min_samples: 10,
             others: false,

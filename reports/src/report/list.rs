@@ -129,7 +129,7 @@ impl Query for List {
     fn needs(&self) -> Needs<'_> {
         Needs {
             function: self.of.name(),
-            kinds: CYCLES_AND_VALUES,
+            enough: Some(CYCLES_AND_VALUES),
             others: self.by_caller,
             trends: true,
             ..Needs::ROWS
