@@ -58,23 +58,18 @@ pub(crate) struct InstructionSum {
     pub(crate) weight: u64,
 }
 
-/// What the interrupts of a chunk add up to, instruction by instruction.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct InstructionSums {
-    /// How many rows there are.
-    pub(crate) rows: usize,
-    /// The rows of their processes.
-    pub(crate) processes: Vec<i64>,
-    /// By address, each once.
-    pub(crate) sums: Vec<InstructionSum>,
-}
-
-/// Adds up interrupts by their addresses alone, without a look at where they were called from.
-pub(crate) fn sum_instructions(place: ChunkPlace, blob: &[u8]) -> Result<InstructionSums, Bad> {
+/// Adds up interrupts by their addresses alone, without a look at where they were called from. The
+/// room of `sums` is used again: it has each instruction once then, in the order of addresses.
+pub(crate) fn sum_instructions(
+    place: ChunkPlace,
+    blob: &[u8],
+    sums: &mut Vec<InstructionSum>,
+) -> Result<CyclesSum, Bad> {
+    sums.clear();
     let unpacked = unpack(blob)?;
+    let mut all = CyclesSum::of(&unpacked);
     let [mut runs, mut addresses, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
     let bits = ChunkKind::Cycles.bits();
-    let mut sums: Vec<InstructionSum> = Vec::with_capacity(unpacked.rows);
     let mut left = unpacked.rows;
     for _ in &unpacked.ids.processes {
         let run = runs.count(left)?;
@@ -88,6 +83,7 @@ pub(crate) fn sum_instructions(place: ChunkPlace, blob: &[u8]) -> Result<Instruc
                 samples: counts.number()?,
                 weight: weights.number()?,
             };
+            all.add(sum.samples, sum.weight);
             // Those of one call site come behind those of another.
             match sums.last_mut() {
                 Some(last) if index > 0 && step == 0 => last.add(sum),
@@ -112,13 +108,7 @@ pub(crate) fn sum_instructions(place: ChunkPlace, blob: &[u8]) -> Result<Instruc
             is_same
         });
     }
-    sums.shrink_to_fit();
-    let processes = unpacked.ids.processes.iter();
-    Ok(InstructionSums {
-        rows: unpacked.rows,
-        processes: processes.map(|(process, _)| *process).collect(),
-        sums,
-    })
+    Ok(all)
 }
 
 impl InstructionSum {

@@ -220,15 +220,17 @@ fn counts_round_trip() {
         let weight = weight.fold(0, u64::saturating_add);
         assert_eq!((sum.samples, sum.weight), (samples, weight));
         let of_cycles = place(ChunkKind::Cycles);
-        let by_address = sum_instructions(of_cycles, &blob).expect("it is good");
+        let mut sums = Vec::new();
+        let all = sum_instructions(of_cycles, &blob, &mut sums).expect("it is good");
+        assert_eq!((all.samples, all.weight), (samples, weight));
         let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for row in &cycles {
             let sum = expected.entry(row.address).or_default();
             sum.0 += row.samples;
             sum.1 = sum.1.saturating_add(row.weight);
         }
-        let sums = by_address.sums.iter();
         let sums: Vec<_> = sums
+            .iter()
             .map(|sum| (sum.address, (sum.samples, sum.weight)))
             .collect();
         assert!(sums.len() < cycles.len(), "some are joined");
@@ -289,7 +291,7 @@ fn read(blob: &[u8]) -> usize {
     // Who asks for no more than places, or sums, sees less of what is wrong.
     let _ = each_place(PLACE, blob, |_| {});
     let _ = sum_cycles(blob).map(|sum| sum.rows);
-    let _ = sum_instructions(place(ChunkKind::Cycles), blob).map(|sum| sum.rows);
+    let _ = sum_instructions(place(ChunkKind::Cycles), blob, &mut Vec::new()).map(|sum| sum.rows);
     of(decode_values(PLACE, true, blob).map(|values| values.rows.len()))
         + of(decode_values(PLACE, false, blob).map(|values| values.rows.len()))
         + of(decode_cycles(place(ChunkKind::Cycles), blob).map(|rows| rows.len()))

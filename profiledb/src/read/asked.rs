@@ -95,7 +95,8 @@ impl File<'_> {
                 .query_map(params![image, first, last], |row| row.get(0))
                 .map_err(failed)?;
             let found: Vec<i64> = found.collect::<Result<_, _>>().map_err(failed)?;
-            let step = match self.filter.is_by_instruction() {
+            let is_for_that = self.filter.is_by_instruction() && !self.kinds.values;
+            let step = match is_for_that {
                 true => found.len().div_ceil(SOME_CODE).max(1),
                 false => 1,
             };

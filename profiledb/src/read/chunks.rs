@@ -106,16 +106,18 @@ impl File<'_> {
         };
         let packed = self.some_chunks(referred, &mut rest)?;
         if let Rest::Nothing = rest {
-            return self.take_rows(referred, unpack(packed, &parameters), &parameters);
+            let unpacked = unpack(packed, &parameters, &mut Vec::new());
+            return self.take_rows(referred, unpacked, &parameters);
         }
         thread::scope(|scope| {
             let (work, packed_chunks) = mpsc::channel();
             let (done, unpacked_chunks) = mpsc::channel();
             let known = &parameters;
             scope.spawn(move || {
+                let mut room = Vec::new();
                 for packed in packed_chunks {
                     // Who wants no more of it has failed.
-                    let _ = done.send(unpack(packed, known));
+                    let _ = done.send(unpack(packed, known, &mut room));
                 }
             });
             let taken = self.take_beside(

@@ -78,7 +78,12 @@ impl Instructions {
         let part = stretches.len().div_ceil(Self::THREADS).max(1);
         thread::scope(|scope| {
             for some in stretches.chunks_mut(part) {
-                scope.spawn(|| some.iter_mut().for_each(|stretch| stretch.join()));
+                scope.spawn(|| {
+                    let mut room = Vec::new();
+                    for stretch in some {
+                        stretch.join(&mut room);
+                    }
+                });
             }
         });
         let runs = self.stretches.values().flat_map(|stretch| &stretch.runs);
@@ -99,12 +104,15 @@ impl Instructions {
 }
 
 impl Stretch {
-    /// Makes one of its runs.
-    fn join(&mut self) {
+    /// Makes one of its runs. The room of `sum` is used again.
+    fn join(&mut self, sum: &mut Vec<At>) {
         if self.runs.len() < 2 {
             return;
         }
-        let mut sum = self.runs.concat();
+        sum.clear();
+        for run in self.runs.drain(..) {
+            sum.extend(run);
+        }
         // A stable sort makes use of it that runs are in order, and leaves equal ones in theirs.
         sum.sort_by_key(|at| at.address);
         sum.dedup_by(|more, sum| {
@@ -115,8 +123,7 @@ impl Stretch {
             }
             is_same
         });
-        sum.shrink_to_fit();
-        self.runs = vec![sum];
+        self.runs.push(sum.as_slice().to_vec());
     }
 }
 

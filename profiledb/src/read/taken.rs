@@ -71,25 +71,20 @@ impl File<'_> {
                     self.take_cycles(referred, chunk, row)?;
                 }
             }
-            Rows::Instructions {
-                run,
-                processes,
-                unpacked,
-            } => {
-                self.charge_unpacked(unpacked * ROW)?;
-                for process in &processes {
+            Rows::Instructions(run, all) => {
+                self.charge_unpacked(all.rows * ROW)?;
+                for process in &all.processes {
                     self.takes(referred, chunk, *process)?;
                 }
-                if let Some(process) = processes.first() {
+                if let Some(process) = all.processes.first() {
                     let first = First {
                         process: self.process_of_row(referred, chunk, *process)?,
                         subject: self.subject_of_chunk(referred, chunk)?,
                         time: chunk.place.time,
                     };
                     let image = self.image_of_chunk(referred, chunk)?;
-                    let samples = run.iter().map(|at| at.samples).fold(0, u64::saturating_add);
-                    let cycles = run.iter().map(|at| at.cycles).sum();
-                    self.builder.add_total(image, samples, cycles);
+                    let cycles = all.weight as f64 * chunk.cycles_per_unit;
+                    self.builder.add_total(image, all.samples, cycles);
                     let stretch = (image, chunk.place.bucket);
                     self.builder.add_instructions(stretch, first, run);
                 }

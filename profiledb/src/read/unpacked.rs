@@ -24,13 +24,7 @@ pub(super) struct Packed {
 pub(super) enum Rows {
     Cycles(Interrupts),
     /// Interrupts by instruction, where nothing else of them is asked.
-    Instructions {
-        run: Vec<AtInstruction>,
-        /// The processes of all.
-        processes: Vec<i64>,
-        /// How many rows the chunk has.
-        unpacked: usize,
-    },
+    Instructions(Vec<AtInstruction>, CyclesSum),
     Lists {
         lists: Vec<PackedList>,
         /// The values of all of these, one list's behind the other's.
@@ -72,16 +66,24 @@ pub(super) struct PackedList {
 /// A chunk whose rows are known, or what is wrong with it.
 pub(super) type Unpacked = (ChunkOfFile, Result<Rows, Bad>);
 
-/// Unpacks chunks, in their order.
-pub(super) fn unpack(packed: Vec<Packed>, parameters: &HashMap<i64, Parameter>) -> Vec<Unpacked> {
+/// Unpacks chunks, in their order. `room` is for what lies between.
+pub(super) fn unpack(
+    packed: Vec<Packed>,
+    parameters: &HashMap<i64, Parameter>,
+    room: &mut Vec<InstructionSum>,
+) -> Vec<Unpacked> {
     let one = |packed: Packed| {
-        let rows = rows(&packed, parameters);
+        let rows = rows(&packed, parameters, room);
         (packed.chunk, rows)
     };
     packed.into_iter().map(one).collect()
 }
 
-fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, Bad> {
+fn rows(
+    packed: &Packed,
+    parameters: &HashMap<i64, Parameter>,
+    room: &mut Vec<InstructionSum>,
+) -> Result<Rows, Bad> {
     let Packed { chunk, kind, data } = packed;
     match kind {
         ChunkKind::Cycles
@@ -97,17 +99,13 @@ fn rows(packed: &Packed, parameters: &HashMap<i64, Parameter>) -> Result<Rows, B
             }))
         }
         ChunkKind::Cycles if chunk.only_instructions => {
-            let all = sum_instructions(chunk.place, data)?;
-            let at = |sum: InstructionSum| AtInstruction {
+            let all = sum_instructions(chunk.place, data, room)?;
+            let at = |sum: &InstructionSum| AtInstruction {
                 address: sum.address,
                 samples: sum.samples,
                 cycles: sum.weight as f64 * chunk.cycles_per_unit,
             };
-            Ok(Rows::Instructions {
-                run: all.sums.into_iter().map(at).collect(),
-                processes: all.processes,
-                unpacked: all.rows,
-            })
+            Ok(Rows::Instructions(room.iter().map(at).collect(), all))
         }
         ChunkKind::Cycles => {
             // Of one process, what is elsewhere is added up with the rest of its rows.

@@ -122,11 +122,11 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// The functions around addresses, if all of these are known.
-    pub(super) fn all(&self, addresses: &[u64]) -> Option<Vec<Option<Told>>> {
+    /// The numbers of the functions around addresses, if all of these are known.
+    pub(super) fn all(&self, addresses: &[u64]) -> Option<Vec<usize>> {
         // One is mostly behind the other here as there.
         let mut next = 0;
-        let told = |wanted: &u64| {
+        let number = |wanted: &u64| {
             let is_next = self.addresses.get(next).is_some_and(|(at, _)| at == wanted);
             if !is_next {
                 let place = self.addresses.binary_search_by_key(wanted, |(at, _)| *at);
@@ -134,12 +134,13 @@ impl Remembered {
             }
             let (_, number) = self.addresses.get(next)?;
             next += 1;
-            Some(self.function(*number))
+            Some(*number)
         };
-        addresses.iter().map(told).collect()
+        addresses.iter().map(number).collect()
     }
 
-    fn function(&self, number: usize) -> Option<Told> {
+    /// A function by its number; `None`: it is that of no function.
+    pub(super) fn function(&self, number: usize) -> Option<Told> {
         self.functions.get(number.checked_sub(1)?).cloned()
     }
 

@@ -34,6 +34,26 @@ pub(super) fn with_stored(table: &Stored, address: u64, told: Option<Told>) -> O
     }
 }
 
+/// As [`with_stored`], of addresses of which files tell the same; each with how many in a row it is
+/// of.
+pub(super) fn all_with_stored(
+    table: &Stored,
+    addresses: &[u64],
+    told: Option<Told>,
+) -> Vec<(Option<Bounds>, usize)> {
+    match told {
+        Some(Told {
+            bounds,
+            is_frame: false,
+        }) => vec![(Some(bounds), addresses.len())],
+        other => {
+            let addresses = addresses.iter();
+            let found = addresses.map(|address| with_stored(table, *address, other.clone()));
+            found.map(|found| (found, 1)).collect()
+        }
+    }
+}
+
 fn stored_bounds(table: &Stored, address: u64) -> Option<Bounds> {
     let (start, (end, name)) = table.range(..=address).next_back()?;
     // A symbol without a size reaches up to the next.
@@ -50,32 +70,32 @@ impl Symbols<'_> {
     /// The functions around addresses of one image, in their order.
     pub(super) fn resolve(&mut self, image: usize, addresses: &[u64]) -> Vec<FunctionId> {
         let found = self.bounds(image, addresses);
-        self.intern_all(image, found)
+        self.intern_all(image, found.into_iter().map(|found| (found, 1)))
     }
 
-    /// Those that these bounds are of.
+    /// Those that these bounds are of, each as often as is said.
     pub(super) fn intern_all(
         &mut self,
         image: usize,
-        found: Vec<Option<Bounds>>,
+        found: impl IntoIterator<Item = (Option<Bounds>, usize)>,
     ) -> Vec<FunctionId> {
         // Addresses next to each other are mostly of one function.
         let mut last: Option<(u64, FunctionId)> = None;
-        let known = |found: Option<Bounds>| {
-            let Some(bounds) = found else {
-                return self.unbounded(image);
-            };
-            let start = bounds.start;
-            match last {
-                Some((of, id)) if of == start => id,
-                _ => {
+        let mut all = Vec::new();
+        for (bounds, count) in found {
+            let id = match (bounds, last) {
+                (None, _) => self.unbounded(image),
+                (Some(bounds), Some((of, id))) if of == bounds.start => id,
+                (Some(bounds), _) => {
+                    let start = bounds.start;
                     let id = self.intern(image, bounds);
                     last = Some((start, id));
                     id
                 }
-            }
-        };
-        found.into_iter().map(known).collect()
+            };
+            all.extend(std::iter::repeat_n(id, count));
+        }
+        all
     }
 
     /// The name of the function around an address, with how far it is into it, where there is code

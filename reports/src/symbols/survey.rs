@@ -18,8 +18,8 @@ const THREADS: usize = 2;
 /// What looking at an image told.
 #[derive(Default)]
 pub(super) struct Looked {
-    /// Of the functions around the addresses.
-    pub(super) found: Vec<Option<Bounds>>,
+    /// Of the functions around the addresses, each with how many of these in a row it is around.
+    pub(super) found: Vec<(Option<Bounds>, usize)>,
     /// See [`super::ImageNames::table`].
     pub(super) table: Stored,
     /// A file tells of it.
@@ -77,17 +77,22 @@ impl Symbols<'_> {
         let place = kept::EntryFile::of(image).filter(|_| self.names);
         let known = place.as_ref().and_then(kept::EntryFile::read);
         if let Some(known) = &known
-            && let Some(told) = known.all(addresses)
+            && let Some(numbers) = known.all(addresses)
             // By its content id alone a file is told to be what was profiled with its code.
             && (image.build_id.is_some() || self.elf(index).is_some())
         {
             self.forget(index);
             let table = self.stored(index);
-            let found = addresses.iter().zip(told);
+            let mut rest = addresses;
+            let mut found = Vec::new();
+            for same in numbers.chunk_by(|one, next| one == next) {
+                let (of_same, others) = rest.split_at(same.len());
+                rest = others;
+                let function = same.first().and_then(|number| known.function(*number));
+                found.extend(lookup::all_with_stored(&table, of_same, function));
+            }
             return Looked {
-                found: found
-                    .map(|(address, told)| lookup::with_stored(&table, *address, told))
-                    .collect(),
+                found,
                 table,
                 has_file: true,
                 soname: known.soname.clone(),
@@ -111,10 +116,9 @@ impl Symbols<'_> {
         let table = table.map(|names| std::mem::take(&mut names.table));
         let table = table.unwrap_or_default();
         let found = addresses.iter().zip(asked.told);
+        let found = found.map(|(address, told)| lookup::with_stored(&table, *address, told));
         Looked {
-            found: found
-                .map(|(address, told)| lookup::with_stored(&table, *address, told))
-                .collect(),
+            found: found.map(|found| (found, 1)).collect(),
             table,
             has_file,
             soname,

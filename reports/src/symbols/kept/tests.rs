@@ -89,7 +89,10 @@ fn functions_come_back() {
     let known = kept.place().read().expect("known");
     assert_eq!(known.soname.as_deref(), Some("lib.so.1"));
     assert_eq!(
-        known.all(&[0x1004, 0x2000, 0x9000]),
+        known.all(&[0x1004, 0x2000, 0x9000]).map(|numbers| {
+            let functions = numbers.into_iter().map(|number| known.function(number));
+            functions.collect::<Vec<_>>()
+        }),
         Some(vec![told(0x1000, Some("one")), told(0x2000, None), None])
     );
     assert_eq!(known.all(&[0x1004, 0x1008]), None);
