@@ -60,6 +60,8 @@ pub(crate) fn of_code(
         let mut answer = |places: Places, is_exact: bool| {
             let filter = Filter {
                 places: Some(places),
+                // Of one function they are few, and are added up in less time when all are there.
+                added_up: false,
                 // Where it is has been told: nothing else has to tell its name.
                 parameters: source::parameters(&needs),
                 ..filter.clone()

@@ -123,9 +123,8 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         only_places: needs.only_places,
         apart: apart(common, needs),
         by_flush: needs.by_flush,
-        // Lists of all functions, one for each flush, would be too many; those of one are added up
-        // in less time when all of them are there.
-        added_up: !by_function,
+        // Lists of all functions, one for each flush, would be too many.
+        added_up: !(needs.trends && by_function),
         // A name may be told by any instruction.
         parameters: match by_function {
             true => Vec::new(),
