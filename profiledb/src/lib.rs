@@ -34,6 +34,7 @@ mod filter;
 mod flush;
 #[cfg(feature = "database")]
 mod intern;
+mod join;
 #[cfg(feature = "database")]
 mod list;
 #[cfg(feature = "database")]

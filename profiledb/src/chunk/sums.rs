@@ -2,6 +2,7 @@
 
 use super::head::{Unpacked, unpack};
 use super::{Bad, ChunkKind, ChunkPlace, address_in, later};
+use crate::join::join_equal;
 
 /// What interrupts of a chunk add up to.
 pub(crate) struct CyclesSum {
@@ -98,15 +99,7 @@ pub(crate) fn sum_instructions(
         column.end()?;
     }
     if unpacked.ids.processes.len() > 1 {
-        // Those of each process are in order already, which a stable sort makes use of.
-        sums.sort_by_key(|sum| sum.address);
-        sums.dedup_by(|more, sum| {
-            let is_same = more.address == sum.address;
-            if is_same {
-                sum.add(*more);
-            }
-            is_same
-        });
+        join_equal(sums, |sum| sum.address, |sum, more| sum.add(*more));
     }
     Ok(all)
 }

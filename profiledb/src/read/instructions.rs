@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use crate::join::join_equal;
+
 /// The interrupts so far, by image and stretch of its addresses.
 #[derive(Default)]
 pub(super) struct Instructions {
@@ -113,15 +115,10 @@ impl Stretch {
         for run in self.runs.drain(..) {
             sum.extend(run);
         }
-        // A stable sort makes use of it that runs are in order, and leaves equal ones in theirs.
-        sum.sort_by_key(|at| at.address);
-        sum.dedup_by(|more, sum| {
-            let is_same = more.address == sum.address;
-            if is_same {
-                sum.samples = sum.samples.saturating_add(more.samples);
-                sum.cycles += more.cycles;
-            }
-            is_same
+        let key = |at: &At| at.address;
+        join_equal(sum, key, |sum, more| {
+            sum.samples = sum.samples.saturating_add(more.samples);
+            sum.cycles += more.cycles;
         });
         self.runs.push(sum.as_slice().to_vec());
     }

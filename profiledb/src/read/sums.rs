@@ -6,6 +6,7 @@ use foldhash::HashMap;
 use hotlist::Estimate;
 
 use crate::List;
+use crate::join::join_equal;
 use crate::profile::HotlistRow;
 
 /// The rows that lists are added to.
@@ -47,7 +48,7 @@ impl Sums {
         };
         add(sum, row);
         if sum.list.len() as u64 > 2 * u64::from(known.distinct) {
-            join_equal(&mut sum.list, &mut self.room);
+            join_values(&mut sum.list, &mut self.room);
             known.distinct = sum.list.count.max(FEW);
         }
     }
@@ -70,7 +71,7 @@ impl Sums {
     pub(super) fn finish(mut self, rows: &mut [HotlistRow]) {
         for row in self.rows.into_values() {
             if let Some(sum) = rows.get_mut(row.index as usize) {
-                join_equal(&mut sum.list, &mut self.room);
+                join_values(&mut sum.list, &mut self.room);
                 sum.list.tuples.shrink_to_fit();
             }
         }
@@ -108,25 +109,20 @@ fn add(sum: &mut HotlistRow, row: &HotlistRow) {
 }
 
 /// Makes one of each value's estimates. `room` is what they are joined in.
-fn join_equal(list: &mut List, room: &mut Vec<Estimate<u64>>) {
+fn join_values(list: &mut List, room: &mut Vec<Estimate<u64>>) {
     if list.count < 2 {
         return;
     }
     room.clear();
     room.extend(list.tuples());
-    // Those of a value stay in their order.
-    room.sort_by_key(|tuple| tuple.value);
-    room.dedup_by(|more, sum| {
-        let is_same = more.value == sum.value;
-        if is_same {
-            sum.estimate += more.estimate;
-            sum.variance += more.variance;
-            sum.least += more.least;
-            sum.first = sum.first.min(more.first);
-            sum.pairs.0 += more.pairs.0;
-            sum.pairs.1 += more.pairs.1;
-        }
-        is_same
+    let value = |tuple: &Estimate<u64>| tuple.value;
+    join_equal(room, value, |sum, more| {
+        sum.estimate += more.estimate;
+        sum.variance += more.variance;
+        sum.least += more.least;
+        sum.first = sum.first.min(more.first);
+        sum.pairs.0 += more.pairs.0;
+        sum.pairs.1 += more.pairs.1;
     });
     list.set_tuples(room);
 }

@@ -11,6 +11,7 @@ use crate::chunk::{
     each_place, parameters as parameters_of, sum_cycles, sum_instructions,
 };
 use crate::filter::Apart;
+use crate::join::join_equal;
 use crate::list::put_tuple;
 
 /// A chunk as its file has it.
@@ -143,15 +144,9 @@ fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>, rest: CyclesSum) -> In
 
 /// Makes one row of those with the same key, which is that of the first.
 fn join<K: Ord>(rows: &mut Vec<CyclesOf>, key: impl Fn(&CyclesOf) -> K) {
-    // The rows of each process are in order already, which a stable sort makes use of.
-    rows.sort_by_key(&key);
-    rows.dedup_by(|more, sum| {
-        let is_same = key(more) == key(sum);
-        if is_same {
-            sum.samples = sum.samples.saturating_add(more.samples);
-            sum.weight = sum.weight.saturating_add(more.weight);
-        }
-        is_same
+    join_equal(rows, key, |sum, more| {
+        sum.samples = sum.samples.saturating_add(more.samples);
+        sum.weight = sum.weight.saturating_add(more.weight);
     });
 }
 
