@@ -40,6 +40,8 @@ mod list;
 #[cfg(feature = "database")]
 mod log;
 #[cfg(feature = "database")]
+mod merged;
+#[cfg(feature = "database")]
 mod moment;
 #[cfg(feature = "database")]
 mod open;
@@ -85,12 +87,14 @@ pub use list::List;
 #[cfg(feature = "database")]
 pub use log::{Checkpoint, checkpoint, log_bytes};
 #[cfg(feature = "database")]
+pub use merged::Merged;
+#[cfg(feature = "database")]
 pub use moment::{Level, Moment};
 #[cfg(feature = "database")]
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Extent, FlushCounters, HotlistRow, Merged, Outline, Pc, Profile,
+    BranchRow, CallRow, CyclesRow, Extent, FlushCounters, HotlistRow, Outline, Pc, Profile,
     StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]

@@ -125,7 +125,7 @@ fn load_inputs(
     let mut builder = Builder::new(filter);
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
-    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
+    let threads = threads();
     // What was read of some files is put together before others are read: so it takes no more room
     // than it needs.
     for some in inputs.chunks(threads) {
@@ -151,8 +151,13 @@ fn load_inputs(
     }
 }
 
-/// Files that are read at a time, at most.
+/// Threads that work side by side, at most.
 const MOST_THREADS: usize = 4;
+
+/// How many threads work side by side.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS))
+}
 
 /// What is read of each of some files, in their order.
 fn side_by_side(inputs: &[Input], filter: &Filter, kinds: Kinds) -> Vec<Result<Builder, Error>> {

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::bare_parameter;
+use profiledb::{Merged, bare_parameter};
 
+use super::values::Added;
 use super::{JSON_VALUES, Values, View};
 use crate::dwarf;
 use crate::variables::Returned;
@@ -108,19 +109,15 @@ impl View<'_> {
             (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
                 && test(parameter)
         };
-        let merged = self.profile.merged(wants, at, coins, self.trends);
-        merged
-            .map(|merged| Values::new(&merged))
-            .filter(Values::is_claimed)
-            // What was reached and never known is told as well: it is no sign of little data.
-            .filter(|values| {
-                let samples = values.samples();
-                let is_enough = samples >= self.min_samples
-                    || (samples == 0 && values.reached >= self.min_samples);
-                self.few_values.set(self.few_values.get() || !is_enough);
-                is_enough
-            })
-            .for_each(take);
+        let least = self.min_samples;
+        let of = |merged: &Merged<'_>| Values::new(merged, least);
+        let mut take = |added: Option<Added>| match added {
+            Some(Added::Enough(values)) => take(values),
+            Some(Added::Few) => self.few_values.set(true),
+            None => {}
+        };
+        let profile = self.profile;
+        profile.each_merged(wants, at, coins, self.trends, of, &mut take);
     }
 
     /// Finds out what the most frequent values point to.

@@ -112,6 +112,15 @@ impl Base {
 const PAIRS: f64 = 100.0;
 const ALIKE: f64 = 0.95;
 
+/// What lists add up to.
+#[derive(Debug)]
+pub(super) enum Added {
+    /// So many values as were asked for, or more.
+    Enough(Values),
+    /// Fewer.
+    Few,
+}
+
 /// The values of one parameter at one PC.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Values {
@@ -123,7 +132,8 @@ pub(crate) struct Values {
     pub(crate) parameter: String,
     /// What the shares are of.
     pub(crate) base: Base,
-    /// Executions next to each other do not depend on each other, as far as it is known.
+    /// Of shares of executions: those next to each other do not depend on each other, as far as it
+    /// is known.
     pub(crate) independent: bool,
     /// Times a window came by.
     pub(crate) reached: u64,
@@ -148,7 +158,8 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    pub(super) fn new(row: &Merged<'_>) -> Values {
+    /// Of what was added up; `None` where the shares are not of what they would be said to be of.
+    pub(super) fn new(row: &Merged<'_>, least: u64) -> Option<Added> {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
@@ -166,10 +177,11 @@ impl Values {
                 None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
                 None => Base::Time,
             },
-            independent: row
-                .list
-                .alike(PAIRS)
-                .is_some_and(|alike| alike.abs() <= ALIKE),
+            independent: of_executions.is_some()
+                && row
+                    .list
+                    .alike(PAIRS)
+                    .is_some_and(|alike| alike.abs() <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
@@ -181,8 +193,16 @@ impl Values {
             live: true,
             shares: Vec::new(),
         };
+        if !values.is_claimed() {
+            return None;
+        }
+        // What was reached and never known is told as well: it is no sign of little data.
+        let samples = values.samples();
+        if samples < least && (samples > 0 || values.reached < least) {
+            return Some(Added::Few);
+        }
         let draws = Draws {
-            samples: values.samples(),
+            samples,
             windows: values.windows,
             reached: values.reached,
             even: row.even,
@@ -212,7 +232,7 @@ impl Values {
                 share.trend = trend.into();
             }
         }
-        values
+        Some(Added::Enough(values))
     }
 
     /// Value events: reached with a known value.
@@ -221,7 +241,7 @@ impl Values {
     }
 
     /// Whether the shares are of what they are said to be of.
-    pub(crate) fn is_claimed(&self) -> bool {
+    fn is_claimed(&self) -> bool {
         match self.base {
             Base::Executions => self.mostly_known() && self.independent,
             // The collector has looked at whether calls depend on where bursts began.
@@ -511,7 +531,9 @@ mod tests {
                 even: 0.0,
                 list,
             };
-            let values = Values::new(&merged);
+            let Some(Added::Enough(values)) = Values::new(&merged, 1) else {
+                panic!("there are values enough");
+            };
             let sum: f64 = values.shares.iter().map(|share| share.percent).sum();
             assert!(sum < 100.0 + 1e-6, "{sum}");
             for tuple in merged.list.tuples() {

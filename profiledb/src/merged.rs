@@ -1,0 +1,215 @@
+//! What the lists of a place say together.
+
+use std::ops::Range;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use hotlist::{Coins, Course, Estimates, Sum};
+
+use crate::profile::{HotlistRow, Profile};
+use crate::read::threads;
+
+/// The value profile of a parameter over all processes, access tags and flushes.
+#[derive(Clone, Debug)]
+pub struct Merged<'p> {
+    /// Index of the PC.
+    pub pc: usize,
+    /// What was captured.
+    pub parameter: &'p str,
+    /// Index of the PC of the call site, if it was asked for and is known.
+    pub caller: Option<usize>,
+    /// How often a window came by.
+    pub reached: u64,
+    /// How often of these the value was unknown.
+    pub unknown: u64,
+    /// Distinct windows that the known values came from.
+    pub windows: u64,
+    /// How far these came at even distances: the mean over the flushes, by known values, with
+    /// those of which it is not known as 0.
+    pub even: f64,
+    /// The values of all flushes.
+    pub list: Sum<u64>,
+    /// What they say of rising and falling values, if that was asked for, and unless they were
+    /// added up while they were read ([`crate::Filter::added_up`]).
+    pub course: Option<Course<u64>>,
+}
+
+/// Values that a thread adds up at a time, at least. Fewer in all are not worth a thread.
+const SOME_VALUES: usize = 1 << 14;
+
+impl Profile {
+    /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each
+    /// value ([`Sum`]). Nothing is lost that a list of a flush knows, up to [`Sum::MOST`] values.
+    /// In the order of the PCs' indices, then of the parameters
+    /// and call sites.
+    ///
+    /// What was seen at a PC, and from a call site, counts at those that `place` says, by their
+    /// indices, and nowhere if that says `None`.
+    /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
+    /// group at a time is added up.
+    ///
+    /// Of parameters that `wants` says no to there is nothing. One of executions begins with
+    /// [`crate::OF_EXECUTIONS`]. `with_courses` asks for [`Merged::course`].
+    pub fn merged<'p, C: Coins + 'p>(
+        &'p self,
+        wants: impl Fn(&str) -> bool,
+        place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
+        coins: impl Fn() -> C + 'p,
+        with_courses: bool,
+    ) -> impl Iterator<Item = Merged<'p>> + 'p {
+        let members = self.members(wants, place);
+        let with_courses = with_courses && !self.added_up;
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            let group = first_group(members.get(first..)?)?;
+            first += group.len();
+            Some(sum(group, with_courses, coins()))
+        })
+    }
+
+    /// Gives `take` what `of` makes of each of [`Profile::merged`], in their order. Several threads
+    /// add up, a few groups ahead of what is taken.
+    pub fn each_merged<'p, C: Coins, T: Send>(
+        &'p self,
+        wants: impl Fn(&str) -> bool,
+        place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
+        coins: impl Fn() -> C + Sync,
+        with_courses: bool,
+        of: impl Fn(&Merged<'p>) -> T + Sync,
+        take: &mut dyn FnMut(T),
+    ) {
+        let members = self.members(wants, place);
+        let with_courses = with_courses && !self.added_up;
+        let make = |batch: &Range<usize>| {
+            let mut rest = members.get(batch.clone()).unwrap_or_default();
+            let mut made = Vec::new();
+            while let Some(group) = first_group(rest) {
+                made.push(of(&sum(group, with_courses, coins())));
+                rest = rest.get(group.len()..).unwrap_or_default();
+            }
+            made
+        };
+        let batches = batches(&members);
+        let threads = threads().min(batches.len());
+        if threads < 2 {
+            for batch in &batches {
+                make(batch).into_iter().for_each(&mut *take);
+            }
+            return;
+        }
+        thread::scope(|scope| {
+            let spawn = |first: usize| {
+                // Each is one batch ahead of what is taken of it.
+                let (made, taken) = sync_channel(0);
+                let (batches, make) = (&batches, &make);
+                scope.spawn(move || {
+                    for batch in batches.iter().skip(first).step_by(threads) {
+                        // Who takes no more has panicked.
+                        if made.send(make(batch)).is_err() {
+                            return;
+                        }
+                    }
+                });
+                taken
+            };
+            let taken: Vec<_> = (0..threads).map(spawn).collect();
+            for (_, taken) in batches.iter().zip(taken.iter().cycle()) {
+                // A thread that is gone has panicked, which is told where it is waited for.
+                let Ok(made) = taken.recv() else { return };
+                made.into_iter().for_each(&mut *take);
+            }
+        });
+    }
+
+    /// The lists that count, those of a group behind each other.
+    fn members(
+        &self,
+        wants: impl Fn(&str) -> bool,
+        place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
+    ) -> Vec<Member<'_>> {
+        let mut members = Vec::new();
+        for row in &self.hotlists {
+            if wants(&row.parameter)
+                && let Some((pc, caller)) = place(row.pc, row.caller)
+            {
+                members.push(Member { pc, caller, row });
+            }
+        }
+        // Rows of a group stay in their order.
+        members.sort_by(|a, b| a.key().cmp(&b.key()));
+        members
+    }
+}
+
+/// A list, and where it counts.
+struct Member<'p> {
+    pc: usize,
+    caller: Option<usize>,
+    row: &'p HotlistRow,
+}
+
+impl<'p> Member<'p> {
+    fn key(&self) -> (usize, &'p str, Option<usize>) {
+        (self.pc, &*self.row.parameter, self.caller)
+    }
+}
+
+/// The lists of the first group; `None`: there is none.
+fn first_group<'m, 'p>(members: &'m [Member<'p>]) -> Option<&'m [Member<'p>]> {
+    let key = members.first()?.key();
+    let length = members.iter().take_while(|member| member.key() == key);
+    members.get(..length.count())
+}
+
+/// Whole groups that have [`SOME_VALUES`] together, by the indices of their lists.
+fn batches(members: &[Member<'_>]) -> Vec<Range<usize>> {
+    let mut batches = Vec::new();
+    let (mut begin, mut end, mut values) = (0, 0, 0);
+    while let Some(group) = first_group(members.get(end..).unwrap_or_default()) {
+        end += group.len();
+        values += group.iter().map(|of| of.row.list.len()).sum::<usize>();
+        if values >= SOME_VALUES {
+            batches.push(begin..end);
+            (begin, values) = (end, 0);
+        }
+    }
+    if begin < end {
+        batches.push(begin..end);
+    }
+    batches
+}
+
+/// Adds up the lists of a group.
+fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Merged<'p> {
+    // A sum that has no room becomes the largest number that has.
+    let add = |count: fn(&HotlistRow) -> f64| {
+        let sum: f64 = group.iter().map(|member| count(member.row)).sum();
+        sum.round() as u64
+    };
+    let mut list = Sum::new(Sum::<u64>::MOST);
+    let mut even = 0.0;
+    let mut course = with_course.then(Course::new);
+    let mut values = Estimates::default();
+    for Member { row, .. } in group {
+        row.list.unpack(&mut values);
+        list.add_estimates(&values, &mut coins);
+        if let Some(course) = &mut course {
+            let time = |time: i64| u64::try_from(time).unwrap_or(0);
+            let time = (time(row.time.0), time(row.time.1));
+            course.add(&values, row.windows as f64, time);
+        }
+        even += row.even.unwrap_or(0.0) * row.list.events;
+    }
+    let (pc, parameter, caller) = group.first().map_or((0, "", None), Member::key);
+    Merged {
+        pc,
+        parameter,
+        caller,
+        reached: add(|row| row.reached),
+        unknown: add(|row| row.unknown),
+        windows: add(|row| row.windows as f64),
+        even: even / (list.events() as f64).max(1.0),
+        list,
+        course,
+    }
+}
