@@ -1,11 +1,16 @@
 //! Where an image may have a function of some name, without looking at its other functions.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use memchr::memmem::Finder;
 use object::elf;
-use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _, SymbolTable};
+use object::pod;
+use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _};
 
 use crate::binary::Binary;
-use crate::pieces::Pieces;
+use crate::headers::{Headers, of_either};
+use crate::pieces::{Pieces, Source};
 use crate::table::text;
 
 /// What an image says of a name.
@@ -75,81 +80,133 @@ struct Search<'a> {
     named: Named,
 }
 
+/// The names of a table that contain the part.
+#[derive(Default)]
+struct Found {
+    /// Of each, in their order: where it begins in the table, where the part is found last in it,
+    /// and where its text begins in `texts`.
+    places: Vec<(u32, u32, usize)>,
+    /// What they are, each with its zero byte.
+    texts: Vec<u8>,
+}
+
+impl Found {
+    /// The name at an offset of the table, if the part is in it.
+    fn text(&self, name: u32) -> Option<Cow<'_, str>> {
+        let behind = self.places.partition_point(|(first, ..)| *first <= name);
+        let (first, last, at) = *self.places.get(behind.checked_sub(1)?)?;
+        let is_in = name <= last && name != 0;
+        let texts = self.texts.get(at..).filter(|_| is_in)?;
+        Some(text(texts, name - first))
+    }
+}
+
 impl Search<'_> {
     fn look(&mut self, binary: &Binary) {
-        match binary.apart().parsed() {
-            Some(object::File::Elf32(file)) => self.look_at(&file),
-            Some(object::File::Elf64(file)) => self.look_at(&file),
-            _ => {}
-        }
+        let Some(headers) = binary.headers() else {
+            return;
+        };
+        of_either!(&headers, file => self.look_at(binary.source(), file));
     }
 
-    fn look_at<'a, Header: FileHeader>(&mut self, file: &ElfFile<'a, Header, Pieces<'a>>) {
-        let whole = file.elf_symbol_table();
-        self.named.is_whole |= !whole.is_empty();
-        let dynamic = file.elf_dynamic_symbol_table();
-        for (table, is_dynamic) in [(whole, false), (dynamic, true)] {
+    fn look_at<Header: FileHeader>(&mut self, source: &Source, file: &Headers<'_, Header>) {
+        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
             // Broken tables name nothing.
-            let _ = self.look_at_table(file, table, is_dynamic);
+            let _ = self.look_at_table(source, file, kind);
         }
     }
 
-    fn look_at_table<'a, Header: FileHeader>(
+    /// Looks through the first table of a kind. Neither it nor its names are held: those of large
+    /// programs take longer to get room for than to look through.
+    fn look_at_table<Header: FileHeader>(
         &mut self,
-        file: &ElfFile<'a, Header, Pieces<'a>>,
-        table: &SymbolTable<'a, Header, Pieces<'a>>,
-        is_dynamic: bool,
+        source: &Source,
+        file: &Headers<'_, Header>,
+        kind: elf::SectionType,
     ) -> Option<()> {
-        let endian = file.endian();
-        let sections = file.elf_section_table();
-        let strings = sections.section(table.string_section()).ok()?;
-        let strings = strings.data(endian, file.data()).ok()?;
-        let places = self.places(strings);
-        if places.is_empty() {
+        let endian = file.endian;
+        let mut sections = file.sections.iter();
+        let table = sections.find(|section| section.sh_type(endian) == kind)?;
+        let strings = file.sections.section(table.link(endian)).ok()?;
+        let range = |section: &Header::SectionHeader| {
+            let (start, size) = section.file_range(endian)?;
+            Some(start..start.checked_add(size)?)
+        };
+        let (table, strings) = (range(table)?, range(strings)?);
+        let is_dynamic = kind == elf::SHT_DYNSYM;
+        self.named.is_whole |= !is_dynamic && !table.is_empty();
+        let found = self.names(source, strings)?;
+        if found.places.is_empty() {
             return Some(());
         }
-        for symbol in table.symbols() {
-            let name = symbol.st_name(endian);
-            let behind = places.partition_point(|(first, _)| *first <= name);
-            let nearest = behind.checked_sub(1).and_then(|index| places.get(index));
-            if name == 0
-                || nearest.is_none_or(|(_, last)| name > *last)
-                || !(self.is_meant)(&text(strings, name))
-            {
-                continue;
+        let take = |_, bytes: &[u8]| {
+            let count = bytes.len() / size_of::<Header::Sym>();
+            let Ok((symbols, rest)) = pod::slice_from_bytes::<Header::Sym>(bytes, count) else {
+                return bytes.len();
+            };
+            for symbol in symbols {
+                if let Some(name) = found.text(symbol.st_name(endian)) {
+                    self.look_at_symbol::<Header>(endian, symbol, &name, is_dynamic);
+                }
             }
-            self.named.has_stubs |= is_dynamic;
-            if symbol.st_shndx(endian) == elf::SHN_UNDEF {
-                continue;
-            }
-            let (start, size): (u64, u64) = (
-                symbol.st_value(endian).into(),
-                symbol.st_size(endian).into(),
-            );
-            match start.checked_add(size) {
-                Some(end) if size > 0 => self.named.ranges.push((start, end)),
-                Some(_) => self.starts.push(start),
-                None => {}
-            }
-        }
-        Some(())
+            bytes.len() - rest.len()
+        };
+        source.scan(table, take).ok()
     }
 
-    /// Where names begin that contain the part: first and last offset.
-    fn places(&self, strings: &[u8]) -> Vec<(u32, u32)> {
-        let mut places: Vec<(u32, u32)> = Vec::new();
-        for found in self.part.find_iter(strings) {
-            let before = strings.get(..found).unwrap_or_default();
-            let first = memchr::memrchr(0, before).map_or(0, |zero| zero + 1);
-            let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(found)) else {
-                break;
-            };
-            match places.last_mut() {
-                Some(known) if known.0 == first => known.1 = last,
-                _ => places.push((first, last)),
-            }
+    fn look_at_symbol<Header: FileHeader>(
+        &mut self,
+        endian: Header::Endian,
+        symbol: &Header::Sym,
+        name: &str,
+        is_dynamic: bool,
+    ) {
+        if !(self.is_meant)(name) {
+            return;
         }
-        places
+        self.named.has_stubs |= is_dynamic;
+        if symbol.st_shndx(endian) == elf::SHN_UNDEF {
+            return;
+        }
+        let (start, size): (u64, u64) = (
+            symbol.st_value(endian).into(),
+            symbol.st_size(endian).into(),
+        );
+        match start.checked_add(size) {
+            Some(end) if size > 0 => self.named.ranges.push((start, end)),
+            Some(_) => self.starts.push(start),
+            None => {}
+        }
+    }
+
+    /// The names that contain the part.
+    fn names(&self, source: &Source, strings: Range<u64>) -> Option<Found> {
+        let mut found = Found::default();
+        let take = |offset: u64, bytes: &[u8]| {
+            // A name without an end is none, or is not all there yet.
+            let whole = memchr::memrchr(0, bytes).map_or(0, |zero| zero + 1);
+            let names = bytes.get(..whole).unwrap_or_default();
+            let mut end = 0;
+            for hit in self.part.find_iter(names) {
+                let within = |at: usize| u32::try_from(offset + at as u64);
+                let Ok(last) = within(hit) else { break };
+                if hit < end {
+                    if let Some((_, known, _)) = found.places.last_mut() {
+                        *known = last;
+                    }
+                    continue;
+                }
+                let (before, behind) = names.split_at(hit);
+                let start = memchr::memrchr(0, before).map_or(0, |zero| zero + 1);
+                end = memchr::memchr(0, behind).map_or(names.len(), |zero| hit + zero + 1);
+                let Ok(first) = within(start) else { break };
+                found.places.push((first, last, found.texts.len()));
+                found.texts.extend_from_slice(names.get(start..end).unwrap_or_default());
+            }
+            whole
+        };
+        source.scan(strings, take).ok()?;
+        Some(found)
     }
 }
 

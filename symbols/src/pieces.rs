@@ -109,6 +109,50 @@ impl Source {
         }
     }
 
+    /// Gives `take` the bytes of a range, some at a time, without holding more than these. It is
+    /// given an offset into the range and what is there, and says how much of that it is done with:
+    /// the rest comes again with more behind it, as long as there is more.
+    ///
+    /// Fails where the file ends before, cannot be read, or has more than [`MOST_AT_ONCE`] without
+    /// that anything can be done with it.
+    pub(crate) fn scan(
+        &self,
+        range: Range<u64>,
+        mut take: impl FnMut(u64, &[u8]) -> usize,
+    ) -> Result<(), ()> {
+        let (file, room) = match self {
+            Source::File { file, room, .. } => (file, room),
+            Source::Bytes(bytes) => {
+                let range = usize::try_from(range.start).ok().zip(range.end.try_into().ok());
+                let (start, end) = range.ok_or(())?;
+                take(0, bytes.get(start..end).ok_or(())?);
+                return Ok(());
+            }
+        };
+        let mut buffer = Vec::new();
+        let (mut offset, mut kept) = (range.start, 0);
+        loop {
+            let left = range.end.saturating_sub(offset) - kept as u64;
+            let wanted = left.min(AT_ONCE as u64) as usize;
+            if kept + wanted > MOST_AT_ONCE || room.left() < (kept + wanted) as u64 {
+                return Err(());
+            }
+            buffer.resize(buffer.len().max(kept + wanted), 0);
+            let (known, fresh) = buffer.split_at_mut(kept);
+            let fresh = fresh.get_mut(..wanted).ok_or(())?;
+            let at = offset + known.len() as u64;
+            file.read_exact_at(fresh, at).map_err(drop)?;
+            let whole = buffer.get(..kept + wanted).ok_or(())?;
+            let done = take(offset - range.start, whole).min(whole.len());
+            if wanted as u64 == left {
+                return Ok(());
+            }
+            kept = whole.len() - done;
+            buffer.copy_within(done..done + kept, 0);
+            offset += done as u64;
+        }
+    }
+
     /// The same bytes, of which what is read is held apart.
     pub(crate) fn apart(&self) -> Source {
         match self {
@@ -117,6 +161,11 @@ impl Source {
         }
     }
 }
+
+/// Bytes that are read of what is looked through: they fit into a processor's cache.
+const AT_ONCE: usize = 1 << 17;
+/// And bytes that are looked at together at most, if nothing can be done with fewer.
+const MOST_AT_ONCE: usize = 1 << 20;
 
 /// The pieces of a [`Binary`](crate::Binary), for the parsers of `object`.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +249,42 @@ mod tests {
         assert_eq!(length_at(2 * CHUNK - 7), Some(long));
         assert_eq!(length_at(20), Some(0));
         assert_eq!(length_at(end as u64 - 4), None);
+    }
+
+    /// What is looked through comes whole and in order, whatever is left for the next time. What is
+    /// never done with is too much at some point, and what ends before it should is not all there.
+    #[test]
+    fn looking_through() {
+        use std::io::Write as _;
+
+        let bytes: Vec<u8> = (0..3 * AT_ONCE + 7).map(|at| (at % 251) as u8).collect();
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("is written");
+        let room = Room::new(2 * AT_ONCE as u64);
+        for source in [
+            Source::of_file(file, &room),
+            Source::Bytes(Rc::new(bytes.clone())),
+        ] {
+            let mut seen = Vec::new();
+            let looked = source.scan(5..bytes.len() as u64, |offset, some| {
+                let offset = usize::try_from(offset).expect("an offset");
+                assert_eq!(some, &bytes[5 + offset..][..some.len()]);
+                seen.truncate(offset);
+                seen.extend_from_slice(some);
+                some.len() - some.len() % 1_000
+            });
+            assert!(looked.is_ok() && seen == bytes[5..]);
+            assert!(source.scan(0..bytes.len() as u64 + 1, |_, some| some.len()).is_err());
+        }
+        let long = tempfile::tempfile().expect("a file");
+        long.set_len(1 << 40).expect("a long file");
+        let source = Source::of_file(long, &Room::new(u64::MAX));
+        let mut most = 0;
+        let looked = source.scan(0..1 << 40, |_, some| {
+            most = most.max(some.len());
+            0
+        });
+        assert!(looked.is_err() && most == MOST_AT_ONCE, "{most}");
     }
 
     /// Pieces take their room, and one that finds none is not read.

@@ -57,3 +57,30 @@ fn names_of_others() {
     let said = named(&image, None, "other", &|raw| raw == "other");
     assert!(said.has_stubs && said.ranges.is_empty());
 }
+
+/// A table of more names than are looked at together says of each of them where it is.
+#[test]
+fn large_tables() {
+    const NAMES: u64 = 6_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = |number: u64| format!("a_{}_{number}", "long_".repeat(1 + number as usize % 20));
+    let functions = (0..NAMES).map(|number| {
+        let name = name(number);
+        format!(".type {name},@function\n{name}: nop\n.size {name},1\n")
+    });
+    let image = assembled(folder.path(), &functions.collect::<String>());
+    let all = named(&image, None, "long_", &|_| true);
+    let mut ranges = all.ranges.clone();
+    ranges.sort_unstable();
+    ranges.dedup();
+    let first = ranges.first().map_or(0, |(start, _)| *start);
+    let expected: Vec<(u64, u64)> = (0..NAMES)
+        .map(|number| (first + number, first + number + 1))
+        .collect();
+    assert_eq!(ranges, expected);
+    for number in (0..NAMES).step_by(97) {
+        let wanted = name(number);
+        let said = named(&image, None, &wanted, &|raw| raw == wanted);
+        assert_eq!(said.ranges, [(first + number, first + number + 1)]);
+    }
+}
