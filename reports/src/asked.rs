@@ -1,9 +1,10 @@
 //! Which places in code a function's name on the command line means, from the images' own tables:
 //! so a report of one function reads that function's rows alone.
 //!
-//! What is found here is enough: all functions of the name are in it, and it may hold more. The
-//! view of what was read finds them again, exactly. Where a name cannot be resolved so (it is a
-//! part of a name, or an address alone), the places of all rows are read to find it.
+//! What is found here is enough: all functions of the name, or with such a part in their names, are
+//! in it, and it may hold more. The view of what was read finds them again, exactly. Where a name
+//! cannot be resolved so (it is an address alone, or a part of very many names), the places of all
+//! rows are read to find it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use crate::symbols::{MAX_TOTAL, STUB, UNNAMED, short_name};
 use crate::view::select::{hex, is_called};
 
 /// Words of names that stand in no mangled name as they are: others are written for them.
-const WRITTEN_OTHERWISE: [&str; 66] = [
+const WRITTEN_OTHERWISE: [&str; 69] = [
     "allocator",
     "anonymous",
     "as",
@@ -48,6 +49,7 @@ const WRITTEN_OTHERWISE: [&str; 66] = [
     "extern",
     "f32",
     "f64",
+    "false",
     "float",
     "fn",
     "for",
@@ -67,6 +69,7 @@ const WRITTEN_OTHERWISE: [&str; 66] = [
     "mut",
     "namespace",
     "new",
+    "nullptr",
     "nullptr_t",
     "operator",
     "ostream",
@@ -79,6 +82,7 @@ const WRITTEN_OTHERWISE: [&str; 66] = [
     "str",
     "string",
     "thunk",
+    "true",
     "typeinfo",
     "u128",
     "u16",
@@ -91,8 +95,52 @@ const WRITTEN_OTHERWISE: [&str; 66] = [
     "volatile",
 ];
 
+/// More words of names that stand in no mangled name: what is said of what is named. A function may
+/// have any of them as its own name, too.
+const SAID_BESIDE: [&str; 33] = [
+    "_Complex",
+    "_Imaginary",
+    "__float128",
+    "__int128",
+    "alignof",
+    "arg",
+    "covariant",
+    "decimal128",
+    "decimal32",
+    "decimal64",
+    "f128",
+    "f16",
+    "function",
+    "global",
+    "half",
+    "init",
+    "initialization",
+    "name",
+    "noexcept",
+    "non",
+    "parameter",
+    "reference",
+    "return",
+    "temporary",
+    "throw",
+    "transaction",
+    "type",
+    "unnamed",
+    "unsafe",
+    "variable",
+    "virtual",
+    "wchar_t",
+    "wrapper",
+];
+
 /// Images are looked at side by side.
 const THREADS: usize = 2;
+
+/// Functions that have a part in their names, at most: of more, all rows are read as fast.
+const MOST_OF_PART: usize = 256;
+
+/// The shortest part of names that is looked for.
+const LEAST_OF_PART: usize = 3;
 
 /// Where functions of this name may be in images of the databases; with `stubs` also the PLT stubs
 /// that lead there. `None`: it cannot be told so.
@@ -102,7 +150,17 @@ pub(crate) fn places(
     only: &[String],
     stubs: bool,
 ) -> Option<Places> {
-    let asked = AskedName::new(name, stubs)?;
+    look(&AskedName::new(name, stubs)?, paths, only)
+}
+
+/// Where functions may be in whose names this is, and the PLT stubs that lead there. `None`: it
+/// cannot be told so.
+pub(crate) fn places_of_part(paths: &[PathBuf], name: &str, only: &[String]) -> Option<Places> {
+    let places = look(&AskedName::of_part(name)?, paths, only)?;
+    (places.iter().count() <= MOST_OF_PART).then_some(places)
+}
+
+fn look(asked: &AskedName<'_>, paths: &[PathBuf], only: &[String]) -> Option<Places> {
     let outline = Profile::outline(paths).ok()?;
     let wanted = images::spellings(only);
     let mut stored: BTreeMap<usize, Vec<&SymbolRow>> = BTreeMap::new();
@@ -152,6 +210,8 @@ struct AskedName<'a> {
     at: Option<(&'a str, u64)>,
     /// Stubs that lead to it, too.
     stubs: bool,
+    /// It is a part of names.
+    is_part: bool,
 }
 
 impl<'a> AskedName<'a> {
@@ -169,15 +229,59 @@ impl<'a> AskedName<'a> {
             part: part(stub.unwrap_or(whole))?,
             at,
             stubs: stubs || stub.is_some() || at.is_some(),
+            is_part: false,
+        })
+    }
+
+    /// Of a part of names; `None` for one that names may have that stand in no table, but for those
+    /// that are made of the image's.
+    fn of_part(name: &'a str) -> Option<AskedName<'a>> {
+        let is_of_tables = |character: char| !['!', '+', '@', '[', ']'].contains(&character);
+        // As in `image!fn_address`.
+        let starts = ["fn_", "n_", "_"].iter();
+        let behind = starts.filter_map(|start| name.strip_prefix(start));
+        let is_number = |text: &str| text.chars().all(|digit| digit.is_ascii_hexdigit());
+        let may_be_number = [name].into_iter().chain(behind).any(is_number);
+        if !name.chars().all(is_of_tables) || may_be_number || STUB.contains(name) {
+            return None;
+        }
+        let part = part(name).filter(|part| part.len() >= LEAST_OF_PART)?;
+        // A part of such a word stands in no mangled name either.
+        let mut others = WRITTEN_OTHERWISE.iter().chain(&SAID_BESIDE);
+        let is_plain = !others.any(|word| word.contains(part));
+        is_plain.then_some(AskedName {
+            name,
+            part,
+            at: None,
+            stubs: true,
+            is_part: true,
         })
     }
 
     fn is_meant(&self, raw: &str) -> bool {
-        is_called(&elf::demangle(raw), self.name, false)
+        let own = elf::demangle(raw);
+        match self.is_part {
+            true => own.contains(self.name),
+            false => is_called(&own, self.name, false),
+        }
+    }
+
+    /// Whether functions without a name go by what is asked for, since their image does.
+    fn is_in_name(&self, image: &Image, elf: Option<&Elf>) -> bool {
+        let own = match image.kind {
+            ImageKind::File => short_name(image),
+            ImageKind::Vdso | ImageKind::Kernel | ImageKind::Anon => image.path.clone(),
+        };
+        let soname = || elf.and_then(Elf::soname);
+        let is_in = |text: &str| text.contains(self.name);
+        self.is_part && (is_in(&own) || soname().is_some_and(|name| is_in(&name)))
     }
 
     /// The names that the collector wrote.
     fn look_at_stored(&self, image: &Image, symbols: &[&SymbolRow], places: &mut Places) {
+        if self.is_in_name(image, None) {
+            places.add_all(image);
+        }
         for (index, symbol) in symbols.iter().enumerate() {
             if symbol.name.contains(self.part) && self.is_meant(&symbol.name) {
                 let next = symbols.get(index + 1).map(|next| next.address);
@@ -225,8 +329,14 @@ impl<'a> AskedName<'a> {
         let elf = own.as_ref().or(debug.as_ref())?;
         let beside = own.as_ref().and(debug.as_ref()).map(Elf::binary);
         let before = places.clone();
-        if is_wanted {
+        if self.is_in_name(image, Some(elf)) {
+            places.add_all(image);
+        } else if is_wanted {
             let said = named(elf.binary(), beside, self.part, &|raw| self.is_meant(raw));
+            if self.is_part && said.ranges.len() > MOST_OF_PART {
+                places.add_all(image);
+                return Some(());
+            }
             for (start, end) in said.ranges {
                 places.add(image, start, end);
             }
@@ -315,5 +425,34 @@ mod tests {
         ] {
             assert_eq!(part(name), expected, "{name}");
         }
+    }
+
+    /// Parts are looked for in tables that stand there in each name that has them. What may be a
+    /// part of an address, of a word that is written otherwise, or of what is said beside a name,
+    /// is not.
+    #[test]
+    fn parts() {
+        for (name, expected) in [
+            ("yyparse", Some("yyparse")),
+            ("Cloner::cre", Some("Cloner")),
+            ("_visit", Some("_visit")),
+            ("no", None),
+            ("add", None),
+            ("_5c4a0", None),
+            ("fn_", None),
+            ("fn_visit", Some("fn_visit")),
+            ("lib!fn_10", None),
+            ("main+0x4", None),
+            ("puts@", None),
+            ("plt", None),
+            ("[clone", None),
+            ("loca", None),
+            ("irtual", None),
+            ("visit(unsigned long)", Some("visit")),
+        ] {
+            let asked = AskedName::of_part(name);
+            assert_eq!(asked.map(|asked| asked.part), expected, "{name}");
+        }
+        assert!(SAID_BESIDE.is_sorted());
     }
 }

@@ -8,6 +8,9 @@ pub(crate) enum Failure {
     /// The question has no answer in the input.
     #[error("{0}")]
     Nothing(String),
+    /// Several things may be meant, which it names.
+    #[error("{0}")]
+    Ambiguous(String),
     /// The question makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -37,7 +40,11 @@ impl Failure {
     /// The process's exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Nothing(_) | Failure::Output(_) | Failure::File { .. } | Failure::Json(_) => 1,
+            Failure::Nothing(_)
+            | Failure::Ambiguous(_)
+            | Failure::Output(_)
+            | Failure::File { .. }
+            | Failure::Json(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Input(_) => 3,
             Failure::Program(_) => 5,

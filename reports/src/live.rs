@@ -85,7 +85,7 @@ fn repeat(common: &Common) -> Result<(), Failure> {
     loop {
         let text = match feed::table(&common) {
             // What has just begun has nothing yet.
-            Err(Failure::Nothing(why)) => format!("{why}\n"),
+            Err(Failure::Nothing(why) | Failure::Ambiguous(why)) => format!("{why}\n"),
             other => other?,
         };
         stdout::write(format!("{text}\n").as_bytes())?;

@@ -57,7 +57,7 @@ pub(crate) fn of_code(
     if let Some(name) = wanted
         && needs.one_function
     {
-        let mut answer = |places: Places, is_exact: bool| {
+        let mut answer = |places: Places, hold: PlacesHold| {
             let filter = Filter {
                 places: Some(places),
                 // Of one function they are few, and are added up in less time when all are there.
@@ -66,10 +66,11 @@ pub(crate) fn of_code(
                 parameters: source::parameters(&needs),
                 ..filter.clone()
             };
-            let kinds = needs.enough.filter(|_| !is_exact).unwrap_or(needs.kinds);
+            let is_around = hold == PlacesHold::Name;
+            let kinds = needs.enough.filter(|_| is_around).unwrap_or(needs.kinds);
             let needs = Needs { kinds, ..needs };
             let mut held = Said::Held(Vec::new());
-            let reading = Reading::new(&source, &filter, &needs, common).of_places(is_exact);
+            let reading = Reading::new(&source, &filter, &needs, common).of_places(hold);
             let ReadingOutcome::Found(answer) = reading.answer(query, take, &mut held) else {
                 return None;
             };
@@ -78,18 +79,20 @@ pub(crate) fn of_code(
             }
             Some(answer)
         };
-        let known = source::whereabouts(&source, name, &needs, common);
-        let is_little = matches!(known, Whereabouts::Unasked);
-        if let Whereabouts::Places(places) = known
-            && let Some(answer) = answer(places, false)
-        {
-            return answer;
-        }
-        // What the images do not tell, as of a part of a name, all that was collected does.
-        if !is_little {
-            match functions_called(name, &source, &needs, common) {
+        let known = match source::whereabouts(&source, name, &needs, common) {
+            Whereabouts::Places(places) => {
+                if let Some(answer) = answer(places.clone(), PlacesHold::Name) {
+                    return answer;
+                }
+                Some(places)
+            }
+            Whereabouts::Untold => Some(Places::default()),
+            Whereabouts::Unasked => None,
+        };
+        if let Some(known) = known {
+            match functions_meant(name, known, &source, &needs, common) {
                 Ok(places) => {
-                    if let Some(answer) = answer(places, true) {
+                    if let Some(answer) = answer(places, PlacesHold::Functions) {
                         return answer;
                     }
                 }
@@ -110,10 +113,31 @@ pub(crate) fn of_code(
     }
 }
 
-/// Where the functions are that a name means in a whole profile; or why there are none, and what is
-/// to be said beside that.
+/// Where the functions are that a name means in a whole profile, as [`functions_called`] tells it.
+/// Those that go by it may be at `known`; it may be a part of others.
+fn functions_meant(
+    name: &str,
+    mut known: Places,
+    source: &Source,
+    needs: &Needs<'_>,
+    common: &Common,
+) -> Result<Places, (Failure, Vec<String>)> {
+    if let Some(of_part) = source::whereabouts_of_part(source, name, common) {
+        known.add_places(&of_part);
+        match functions_called(name, Some(known), source, needs, common) {
+            // Why there is none is told by a look at all.
+            Err((Failure::Nothing(_), _)) => {}
+            told => return told,
+        }
+    }
+    functions_called(name, None, source, needs, common)
+}
+
+/// Where the functions are that a name means in a whole profile, or in what is at some places of
+/// it; or why there are none, and what is to be said beside that.
 fn functions_called(
     name: &str,
+    within: Option<Places>,
     source: &Source,
     needs: &Needs<'_>,
     common: &Common,
@@ -126,14 +150,17 @@ fn functions_called(
         trends: false,
         ..*needs
     };
-    let filter = source::filter(common, &needs).map_err(|failure| (failure, Vec::new()))?;
+    let filter = Filter {
+        places: within,
+        ..source::filter(common, &needs).map_err(|failure| (failure, Vec::new()))?
+    };
     let mut held = Said::Held(Vec::new());
     let mut places = Places::default();
     let mut find = |view: &mut View<'_>| {
         places = view.places();
         Ok(String::new())
     };
-    let reading = Reading::new(source, &filter, &needs, common);
+    let reading = Reading::new(source, &filter, &needs, common).of_places(PlacesHold::Part);
     match reading.with_view(&mut find, &mut held) {
         ReadingOutcome::Found(_) => Ok(places),
         ReadingOutcome::NotFound(failure) => Err((failure, held.into_messages())),
@@ -294,14 +321,24 @@ enum ReadingOutcome {
     NotFound(Failure),
 }
 
+/// What a filter's places hold, if it has any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlacesHold {
+    /// All functions of the name asked for.
+    Name,
+    /// All functions in whose names it is.
+    Part,
+    /// The functions asked for, and nothing else.
+    Functions,
+}
+
 /// One reading of one source.
 struct Reading<'r> {
     source: &'r Source,
     filter: &'r Filter,
     needs: &'r Needs<'r>,
     common: &'r Common,
-    /// The filter's places are those of the functions asked for.
-    is_exact: bool,
+    hold: PlacesHold,
 }
 
 impl<'r> Reading<'r> {
@@ -316,14 +353,13 @@ impl<'r> Reading<'r> {
             filter,
             needs,
             common,
-            is_exact: false,
+            hold: PlacesHold::Name,
         }
     }
 
-    /// A reading of the filter's places, which are those of the functions asked for, or around
-    /// them.
-    fn of_places(self, is_exact: bool) -> Self {
-        Reading { is_exact, ..self }
+    /// A reading of the filter's places, if there are any, which hold this.
+    fn of_places(self, hold: PlacesHold) -> Self {
+        Reading { hold, ..self }
     }
 
     /// The rows that the filter lets through, and what is to be said of them.
@@ -342,7 +378,7 @@ impl<'r> Reading<'r> {
         }
         say_of_times(&profile, said);
         // Functions that are there may have no rows of the kind asked for, which the report says.
-        if !self.is_exact && absent::is_empty(&profile, needs) {
+        if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
             return Err(absent::explain(&profile, source, filter, common));
         }
         for id in absent::epochs_without_rows(&profile, filter) {
@@ -386,8 +422,12 @@ impl<'r> Reading<'r> {
         };
         let extent = match &self.filter.places {
             None => Extent::Whole,
-            Some(places) if self.is_exact => Extent::Exactly(places),
-            Some(_) => Extent::Around,
+            Some(places) => match self.hold {
+                PlacesHold::Name => Extent::Around,
+                // Whatever is not there is not asked for.
+                PlacesHold::Part => Extent::Whole,
+                PlacesHold::Functions => Extent::Exactly(places),
+            },
         };
         let mut view = match View::new(&profile, self.common, self.needs, extent, offers) {
             Ok(view) => view,

@@ -167,23 +167,37 @@ pub(crate) fn whereabouts(
     needs: &Needs<'_>,
     common: &Common,
 ) -> Whereabouts {
-    let stubs = needs.stubs;
-    let places = match source {
-        Source::Files(paths) => asked::places(paths, name, &common.image, stubs),
+    let look = |paths: &[PathBuf]| {
+        let places = asked::places(paths, name, &common.image, needs.stubs);
+        places.map_or(Whereabouts::Untold, Whereabouts::Places)
+    };
+    in_images(source, look).unwrap_or(Whereabouts::Unasked)
+}
+
+/// Where all functions may be whose names this is a part of; `None`: the images do not tell, or
+/// there is little to read.
+pub(crate) fn whereabouts_of_part(source: &Source, name: &str, common: &Common) -> Option<Places> {
+    in_images(source, |paths| {
+        asked::places_of_part(paths, name, &common.image)
+    })?
+}
+
+/// What `look` finds in databases that hold images and names at least; `None`: it has none to look
+/// at.
+fn in_images<T>(source: &Source, look: impl Fn(&[PathBuf]) -> T) -> Option<T> {
+    match source {
+        Source::Files(paths) => Some(look(paths)),
         Source::Service(socket) => {
-            let Ok((place, _)) = fetch(socket, outline()) else {
-                return Whereabouts::Unasked;
-            };
+            let (place, _) = fetch(socket, outline()).ok()?;
             let paths = [place.path().to_owned()];
             // Whoever is not privileged gets no outline, and has little to read.
             let is_bare = |outline: Outline| outline.images.is_empty();
-            if Profile::outline(&paths).is_ok_and(is_bare) {
-                return Whereabouts::Unasked;
+            match Profile::outline(&paths).is_ok_and(is_bare) {
+                true => None,
+                false => Some(look(&paths)),
             }
-            asked::places(&paths, name, &common.image, stubs)
         }
-    };
-    places.map_or(Whereabouts::Untold, Whereabouts::Places)
+    }
 }
 
 /// Images and names alone.

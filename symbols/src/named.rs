@@ -201,7 +201,9 @@ impl Search<'_> {
                 end = memchr::memchr(0, behind).map_or(names.len(), |zero| hit + zero + 1);
                 let Ok(first) = within(start) else { break };
                 found.places.push((first, last, found.texts.len()));
-                found.texts.extend_from_slice(names.get(start..end).unwrap_or_default());
+                found
+                    .texts
+                    .extend_from_slice(names.get(start..end).unwrap_or_default());
             }
             whole
         };

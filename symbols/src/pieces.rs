@@ -123,7 +123,9 @@ impl Source {
         let (file, room) = match self {
             Source::File { file, room, .. } => (file, room),
             Source::Bytes(bytes) => {
-                let range = usize::try_from(range.start).ok().zip(range.end.try_into().ok());
+                let range = usize::try_from(range.start)
+                    .ok()
+                    .zip(range.end.try_into().ok());
                 let (start, end) = range.ok_or(())?;
                 take(0, bytes.get(start..end).ok_or(())?);
                 return Ok(());
@@ -274,7 +276,11 @@ mod tests {
                 some.len() - some.len() % 1_000
             });
             assert!(looked.is_ok() && seen == bytes[5..]);
-            assert!(source.scan(0..bytes.len() as u64 + 1, |_, some| some.len()).is_err());
+            assert!(
+                source
+                    .scan(0..bytes.len() as u64 + 1, |_, some| some.len())
+                    .is_err()
+            );
         }
         let long = tempfile::tempfile().expect("a file");
         long.set_len(1 << 40).expect("a long file");

@@ -43,9 +43,11 @@ impl File<'_> {
             if !self.takes(referred, chunk, row.process)? {
                 continue;
             }
-            for (image, address) in row.path.iter() {
-                let image = self.packed_image(referred, *image)?;
-                self.builder.pass_over(image, *address);
+            for frame in row.path.iter() {
+                if referred.is_place(*frame) {
+                    let image = self.packed_image(referred, frame.0)?;
+                    self.builder.pass_over(image, frame.1);
+                }
             }
         }
         Ok(())

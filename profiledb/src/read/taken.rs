@@ -258,7 +258,8 @@ impl File<'_> {
             let image = self.image_of_chunk(referred, chunk)?;
             self.builder.pass_over(image, address);
         }
-        if let Some((image, address)) = other {
+        // Who asks for functions asks for who calls them as well.
+        if let Some((image, address)) = other.filter(|other| referred.is_place(*other)) {
             let image = self.packed_image(referred, image)?;
             self.builder.pass_over(image, address);
         }

@@ -320,7 +320,7 @@ impl ReportAnswer {
                 }),
                 more,
             }),
-            Err(Failure::Nothing(why)) => Ok(ReportAnswer {
+            Err(Failure::Nothing(why) | Failure::Ambiguous(why)) => Ok(ReportAnswer {
                 value: Value::Null,
                 section: Some(Section {
                     nothing: Some(why),

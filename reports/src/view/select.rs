@@ -168,7 +168,7 @@ impl View<'_> {
         if names.len() > MOST_TOLD {
             text.push_str(&format!("\n  and {} more", names.len() - MOST_TOLD));
         }
-        Failure::Nothing(text)
+        Failure::Ambiguous(text)
     }
 }
 

@@ -152,6 +152,22 @@ fn parts_mean_the_same() {
     }
 }
 
+/// What is a part of several names says which; what is a part of one alone means that.
+#[test]
+fn parts_of_several_names() {
+    let fixture = Fixture::with_hot("helping");
+    let output = fixture.run(&["list", "help"]);
+    assert_eq!(code(&output), 1);
+    let said = errors(&output);
+    let names = "\"help\" is part of 2 names:\nvcpi:   helper\nvcpi:   helping\n";
+    assert!(said.contains(names), "{said}");
+    assert_eq!(said.matches("reading").count(), 1, "{said}");
+    let one = json(&fixture, &["list", "elpi"]);
+    assert_eq!(one[0]["function"], "helping");
+    let of_others = json(&fixture, &["list", "elpe"]);
+    assert_eq!(of_others[0]["function"], "helper");
+}
+
 /// A function that nothing tells but the stacks that it called in is found as well, by its name and
 /// by a part of that.
 #[test]
