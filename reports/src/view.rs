@@ -7,6 +7,7 @@ mod sums;
 mod values;
 
 use std::cell::{Cell, OnceCell};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::Instruction;
@@ -297,6 +298,20 @@ impl<'p> View<'p> {
         let more = lines.map_or(0, |most| rows.len().saturating_sub(most));
         rows.truncate(rows.len() - more);
         *left_out += more;
+    }
+
+    /// As [`View::keep_first`], of rows that are put into an order in which no two are equal: what
+    /// is left out is not.
+    pub(crate) fn keep_least<T>(
+        &mut self,
+        rows: &mut Vec<T>,
+        mut order: impl FnMut(&T, &T) -> Ordering,
+    ) {
+        if let Some(most) = self.bound.lines.filter(|most| *most < rows.len()) {
+            rows.select_nth_unstable_by(most, &mut order);
+        }
+        self.keep_first(rows);
+        rows.sort_unstable_by(order);
     }
 
     /// Rows that a report has at most; `None`: all.

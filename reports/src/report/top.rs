@@ -179,9 +179,7 @@ impl Query for Top {
 /// As many rows as are asked for, the hottest first; `None`: there is none.
 fn rows(view: &mut View<'_>, by: By) -> Option<Vec<HotSpot>> {
     let profile = view.profile;
-    let mut sums: BTreeMap<Key<'_>, Heat> = BTreeMap::new();
-    // Rows next to each other are mostly of one function.
-    let mut last: Option<(Key<'_>, Heat)> = None;
+    let mut sums: Vec<(Key<'_>, Heat)> = Vec::new();
     for row in &profile.cycles {
         if !view.wants(row.pc) {
             continue;
@@ -199,26 +197,25 @@ fn rows(view: &mut View<'_>, by: By) -> Option<Vec<HotSpot>> {
             samples: row.samples,
             cycles: row.cycles,
         };
-        match (&mut last, key) {
+        // Rows next to each other are mostly of one function.
+        match (sums.last_mut(), key) {
             (_, None) => {}
             (Some((of, sum)), Some(key)) if *of == key => sum.add(heat),
-            (last, Some(key)) => {
-                if let Some((of, sum)) = last.replace((key, heat)) {
-                    sums.entry(of).or_default().add(sum);
-                }
-            }
+            (_, Some(key)) => sums.push((key, heat)),
         }
     }
-    if let Some((of, sum)) = last {
-        sums.entry(of).or_default().add(sum);
-    }
+    // And mostly in order.
+    sums.sort_by_key(|(key, _)| *key);
+    sums.dedup_by(|more, sum| {
+        let is_same = more.0 == sum.0;
+        if is_same {
+            sum.1.add(more.1);
+        }
+        is_same
+    });
     // Shares are of all that was collected, not of what is shown.
     let total = view.total();
-    let mut sums: Vec<(Key<'_>, Heat)> = sums
-        .into_iter()
-        .filter(|(_, heat)| view.is_enough(heat.samples))
-        .collect();
-    sums.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
+    sums.retain(|(_, heat)| view.is_enough(heat.samples));
     let mut like: Likeness<'_> = BTreeMap::new();
     for (key, _) in &sums {
         if let Key::Process(program) = key {
@@ -230,7 +227,10 @@ fn rows(view: &mut View<'_>, by: By) -> Option<Vec<HotSpot>> {
         return None;
     }
     // Names are looked up of what is shown alone.
-    view.keep_first(&mut sums);
+    view.keep_least(&mut sums, |a, b| {
+        let by_cycles = b.1.cycles.total_cmp(&a.1.cycles);
+        by_cycles.then(a.0.cmp(&b.0))
+    });
     let rows = sums.iter();
     let rows = rows.map(|(key, heat)| row(view, *key, *heat, total, &like));
     Some(rows.collect())
