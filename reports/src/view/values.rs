@@ -159,7 +159,7 @@ pub(crate) struct Values {
 
 impl Values {
     /// Of what was added up; `None` where the shares are not of what they would be said to be of.
-    pub(super) fn new(row: &Merged<'_>, least: u64) -> Option<Added> {
+    pub(super) fn of(row: &Merged<'_>, least: u64) -> Option<Added> {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
@@ -531,7 +531,7 @@ mod tests {
                 even: 0.0,
                 list,
             };
-            let Some(Added::Enough(values)) = Values::new(&merged, 1) else {
+            let Some(Added::Enough(values)) = Values::of(&merged, 1) else {
                 panic!("there are values enough");
             };
             let sum: f64 = values.shares.iter().map(|share| share.percent).sum();
