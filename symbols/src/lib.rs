@@ -1,6 +1,6 @@
 //! ELF files as the collector and the reports read them.
 //!
-//! This crate answers: which function is around an address ([`Functions`]), where a
+//! This crate answers: which function is around an address ([`Functions`], [`around`]), where a
 //! distribution keeps a program's symbols ([`debug_file`]), which functions an image offers to
 //! others ([`Exports`]), and which file a file without a build id is ([`content_id`]). It knows
 //! neither processes nor databases.
@@ -9,6 +9,7 @@
 //! never maps a file, so that a file which its owner cuts short ends nothing; all pieces together
 //! find room or are not read.
 
+mod around;
 mod binary;
 mod content;
 mod debug;
@@ -19,8 +20,10 @@ mod headers;
 mod labels;
 mod named;
 mod pieces;
+mod scan;
 mod table;
 
+pub use around::{Around, around};
 pub use binary::{Apart, Binary};
 pub use content::content_id;
 pub use debug::{debug_file, debug_file_of, debug_places, supplement};

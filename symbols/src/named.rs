@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 use object::elf;
-use object::pod;
-use object::read::elf::{ElfFile, FileHeader, SectionHeader as _, Sym as _};
+use object::read::elf::{ElfFile, FileHeader, Sym as _};
 
 use crate::binary::Binary;
 use crate::headers::{Headers, of_either};
 use crate::pieces::{Pieces, Source};
+use crate::scan::Table;
 use crate::table::text;
 
 /// What an image says of a name.
@@ -116,8 +116,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks through the first table of a kind. Neither it nor its names are held: those of large
-    /// programs take longer to get room for than to look through.
+    /// Looks through the first table of a kind.
     fn look_at_table<Header: FileHeader>(
         &mut self,
         source: &Source,
@@ -125,33 +124,19 @@ impl Search<'_> {
         kind: elf::SectionType,
     ) -> Option<()> {
         let endian = file.endian;
-        let mut sections = file.sections.iter();
-        let table = sections.find(|section| section.sh_type(endian) == kind)?;
-        let strings = file.sections.section(table.link(endian)).ok()?;
-        let range = |section: &Header::SectionHeader| {
-            let (start, size) = section.file_range(endian)?;
-            Some(start..start.checked_add(size)?)
-        };
-        let (table, strings) = (range(table)?, range(strings)?);
+        let table = Table::of(file, kind)?;
         let is_dynamic = kind == elf::SHT_DYNSYM;
-        self.named.is_whole |= !is_dynamic && !table.is_empty();
-        let found = self.names(source, strings)?;
+        self.named.is_whole |= !is_dynamic && !table.symbols.is_empty();
+        let found = self.names(source, table.strings.clone())?;
         if found.places.is_empty() {
             return Some(());
         }
-        let take = |_, bytes: &[u8]| {
-            let count = bytes.len() / size_of::<Header::Sym>();
-            let Ok((symbols, rest)) = pod::slice_from_bytes::<Header::Sym>(bytes, count) else {
-                return bytes.len();
-            };
-            for symbol in symbols {
-                if let Some(name) = found.text(symbol.st_name(endian)) {
-                    self.look_at_symbol::<Header>(endian, symbol, &name, is_dynamic);
-                }
+        let looked = table.each_symbol::<Header>(source, |symbol| {
+            if let Some(name) = found.text(symbol.st_name(endian)) {
+                self.look_at_symbol::<Header>(endian, symbol, &name, is_dynamic);
             }
-            bytes.len() - rest.len()
-        };
-        source.scan(table, take).ok()
+        });
+        looked.ok()
     }
 
     fn look_at_symbol<Header: FileHeader>(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
+use crate::Around;
 use crate::pieces::Room;
 
 /// Builds a shared object of these lines of assembly.
@@ -29,6 +30,7 @@ fn names(object: &Path) -> Vec<String> {
     for (start, end) in image.code_sections() {
         for address in start..end {
             let found = functions.find(&image, address);
+            check_around(&image, address, found.as_ref());
             let name = found.map_or("-".to_owned(), |found| {
                 assert!((found.start..found.end).contains(&address));
                 found.name
@@ -39,6 +41,19 @@ fn names(object: &Path) -> Vec<String> {
         }
     }
     names
+}
+
+/// Whatever is found is where it is told to be at most.
+fn check_around(image: &Binary, address: u64, found: Option<&Function>) {
+    let Some(found) = found else { return };
+    match crate::around(image, None, address) {
+        Around::NoCode => panic!("{} is at {address:#x}", found.name),
+        Around::Within(ranges) => {
+            let holds = |(start, end): &(u64, u64)| *start <= found.start && found.end <= *end;
+            assert!(ranges.iter().any(holds), "{found:?} in {ranges:x?}");
+        }
+        Around::Untold => {}
+    }
 }
 
 fn check(text: &str, expected: &[&str]) {
