@@ -9,6 +9,9 @@
 //! never maps a file, so that a file which its owner cuts short ends nothing; all pieces together
 //! find room or are not read.
 
+#[cfg(test)]
+mod assembly;
+
 mod around;
 mod binary;
 mod content;

@@ -1,29 +1,18 @@
 //! What is told of an address, shown on assembly.
 
-use std::process::Command;
-
 use super::*;
-use crate::pieces::Room;
+use crate::assembly;
 
 /// A function with a size is told by that, one without by its unwind row, and one with neither not
 /// at all. Behind the code there is none.
 #[test]
 fn kinds_of_functions() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, object) = (folder.path().join("a.S"), folder.path().join("a.so"));
-    let text = ".text\n.type f,@function\nf: nop\nret\n.size f,.-f\n\
+    let text = ".type f,@function\nf: nop\nret\n.size f,.-f\n\
                 g: .cfi_startproc\nnop\nnop\nret\n.cfi_endproc\n\
                 h: nop\nret\n\
-                .type table,@object\ntable: .quad 1\n.size table,.-table\n\
-                .section .note.GNU-stack,\"\",@progbits\n";
-    std::fs::write(&source, text).expect("written");
-    let built = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-o"])
-        .args([&object, &source])
-        .status()
-        .expect("the linker of this build");
-    assert!(built.success());
-    let image = Binary::open(&object, &Room::new(u64::MAX)).expect("an image");
+                .type table,@object\ntable: .quad 1\n.size table,.-table\n";
+    let image = assembly::image(folder.path(), text);
     let (first, last) = image.code_sections().first().copied().expect("code");
     let at = |offset: u64| around(&image, None, first + offset);
     assert_eq!(at(0), Around::Within(vec![(first, first + 2)]));

@@ -1,25 +1,12 @@
 //! Which function an address is in, shown on assembly of many hands.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::*;
 use crate::Around;
+use crate::assembly::assembled;
 use crate::pieces::Room;
-
-/// Builds a shared object of these lines of assembly.
-fn assembled(folder: &Path, text: &str) -> PathBuf {
-    let (source, object) = (folder.join("a.S"), folder.join("a.so"));
-    let whole = format!(".text\n{text}\n.section .note.GNU-stack,\"\",@progbits\n");
-    std::fs::write(&source, whole).expect("written");
-    let built = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-o"])
-        .args([&object, &source])
-        .status()
-        .expect("the linker of this build");
-    assert!(built.success());
-    object
-}
 
 /// For each address from the first byte of `.text` on, the name found there; the same one after
 /// the other once.

@@ -1,23 +1,7 @@
 //! Where a name may be, shown on assembly.
 
-use std::path::Path;
-use std::process::Command;
-
 use super::*;
-use crate::pieces::Room;
-
-fn assembled(folder: &Path, text: &str) -> Binary {
-    let (source, object) = (folder.join("a.S"), folder.join("a.so"));
-    let whole = format!(".text\n{text}\n.section .note.GNU-stack,\"\",@progbits\n");
-    std::fs::write(&source, whole).expect("written");
-    let built = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-o"])
-        .args([&object, &source])
-        .status()
-        .expect("the linker of this build");
-    assert!(built.success());
-    Binary::open(&object, &Room::new(u64::MAX)).expect("an image")
-}
+use crate::assembly;
 
 /// Every address that a function of the name covers is found: with and without a size, of local and
 /// of global ones. Of other names nothing is.
@@ -28,7 +12,7 @@ fn all_addresses_are_found() {
                 second: dec %ecx\njnz second\nret\n\
                 .globl third\n.type third,@function\nthird: nop\nret\n.size third,.-third\n\
                 .type second_too,@function\nsecond_too: nop\nret\n";
-    let image = assembled(folder.path(), text);
+    let image = assembly::image(folder.path(), text);
     let functions = crate::Functions::new(&image, None);
     for name in ["first", "second", "third", "second_too", "absent"] {
         let said = named(&image, None, name, &|raw| raw == name);
@@ -53,7 +37,7 @@ fn all_addresses_are_found() {
 #[test]
 fn names_of_others() {
     let folder = tempfile::tempdir().expect("a folder");
-    let image = assembled(folder.path(), ".globl f\nf: call other@plt\nret\n");
+    let image = assembly::image(folder.path(), ".globl f\nf: call other@plt\nret\n");
     let said = named(&image, None, "other", &|raw| raw == "other");
     assert!(said.has_stubs && said.ranges.is_empty());
 }
@@ -68,7 +52,7 @@ fn large_tables() {
         let name = name(number);
         format!(".type {name},@function\n{name}: nop\n.size {name},1\n")
     });
-    let image = assembled(folder.path(), &functions.collect::<String>());
+    let image = assembly::image(folder.path(), &functions.collect::<String>());
     let all = named(&image, None, "long_", &|_| true);
     let mut ranges = all.ranges.clone();
     ranges.sort_unstable();
