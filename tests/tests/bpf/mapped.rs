@@ -20,12 +20,28 @@ fn judged(bench: &Bench, engine: &str, name: &str, known: &Known) -> Result<()> 
 }
 
 /// The same of a fixture that is given more than a time and a file.
-fn judged_with(
+///
+/// How much is known depends on where stack and pages lie: a way keeps each word that it stored in
+/// one of 128 places, by its address, and two words of one place are not both kept. In one layout of
+/// some sixty these are words that a check needs. So a second run, which lies elsewhere, may show
+/// what the first did not; what is wrong in either is wrong.
+fn judged_with(bench: &Bench, engine: &str, fixture: (&str, &[&str]), known: &Known) -> Result<()> {
+    if let Some(lack) = lacking(bench, engine, fixture, known)? {
+        println!("{lack}: once more, in another layout");
+        if let Some(lack) = lacking(bench, engine, fixture, known)? {
+            bail!("{lack}");
+        }
+    }
+    Ok(())
+}
+
+/// What is less known than demanded, of one run in which nothing is wrong.
+fn lacking(
     bench: &Bench,
     engine: &str,
     (name, more): (&str, &[&str]),
     known: &Known,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let program = bench.compile(&format!("{name}.c"), name, &[])?;
     let time = seconds(samples(4 * SAMPLES / 3)? / 4 * 3);
     let file = bench.path("mapped.file").display().to_string();
@@ -41,10 +57,10 @@ fn judged_with(
         let (reached, unknown) = verdict.counts(check);
         let share = percent(reached - unknown, reached);
         if share < *least {
-            bail!("{check}: {share:.1} % of {reached} known");
+            return Ok(Some(format!("{check}: {share:.1} % of {reached} known")));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 pub(crate) const VIEWS: Test = test("memory that is mapped twice", views, &[as_root, gcc]);
