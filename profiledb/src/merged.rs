@@ -40,42 +40,22 @@ const SOME_VALUES: usize = 1 << 14;
 impl Profile {
     /// Adds up the hotlists of each PC, parameter and call site: counts, and the estimates of each
     /// value ([`Sum`]). Nothing is lost that a list of a flush knows, up to [`Sum::MOST`] values.
-    /// In the order of the PCs' indices, then of the parameters
-    /// and call sites.
+    /// Gives `take` what `of` makes of each, in the order of the PCs' indices, then of the
+    /// parameters and call sites. Several threads add up, a few groups ahead of what is taken.
     ///
     /// What was seen at a PC, and from a call site, counts at those that `place` says, by their
     /// indices, and nowhere if that says `None`.
-    /// Each group has coins of its own, so that what else is wanted changes nothing in it. One
-    /// group at a time is added up.
+    /// Each group has coins of its own, so that what else is wanted changes nothing in it.
     ///
     /// Of parameters that `wants` says no to there is nothing. One of executions begins with
     /// [`crate::OF_EXECUTIONS`]. `with_courses` asks for [`Merged::course`].
-    pub fn merged<'p, C: Coins + 'p>(
-        &'p self,
-        wants: impl Fn(&str) -> bool,
-        place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
-        coins: impl Fn() -> C + 'p,
-        with_courses: bool,
-    ) -> impl Iterator<Item = Merged<'p>> + 'p {
-        let members = self.members(wants, place);
-        let with_courses = with_courses && !self.added_up;
-        let mut first = 0;
-        std::iter::from_fn(move || {
-            let group = first_group(members.get(first..)?)?;
-            first += group.len();
-            Some(sum(group, with_courses, coins()))
-        })
-    }
-
-    /// Gives `take` what `of` makes of each of [`Profile::merged`], in their order. Several threads
-    /// add up, a few groups ahead of what is taken.
     pub fn each_merged<'p, C: Coins, T: Send>(
         &'p self,
         wants: impl Fn(&str) -> bool,
         place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
         coins: impl Fn() -> C + Sync,
         with_courses: bool,
-        of: impl Fn(&Merged<'p>) -> T + Sync,
+        of: impl Fn(Merged<'p>) -> T + Sync,
         take: &mut dyn FnMut(T),
     ) {
         let members = self.members(wants, place);
@@ -84,7 +64,7 @@ impl Profile {
             let mut rest = members.get(batch.clone()).unwrap_or_default();
             let mut made = Vec::new();
             while let Some(group) = first_group(rest) {
-                made.push(of(&sum(group, with_courses, coins())));
+                made.push(of(sum(group, with_courses, coins())));
                 rest = rest.get(group.len()..).unwrap_or_default();
             }
             made
@@ -211,5 +191,68 @@ fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Me
         even: even / (list.events() as f64).max(1.0),
         list,
         course,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hotlist::{Estimate, Generator};
+
+    use super::*;
+    use crate::List;
+
+    /// More lists than one thread adds up at a time come added up, each once and in order.
+    #[test]
+    fn side_by_side() {
+        const PCS: usize = 600;
+        const VALUES: u64 = 60;
+        let tuples = (0..VALUES).map(|value| Estimate {
+            value,
+            estimate: 1.0,
+            variance: 0.0,
+            least: 1.0,
+            first: 0,
+            pairs: (0.0, 0.0),
+        });
+        let list = List::from(&Estimates {
+            events: VALUES as f64,
+            threshold: 1.0,
+            pairs: None,
+            tuples: tuples.collect(),
+        });
+        let row = |pc: usize| HotlistRow {
+            process: 0,
+            subject: 0,
+            pc,
+            caller: None,
+            parameter: Arc::from("rax"),
+            reached: VALUES as f64,
+            unknown: 0.0,
+            windows: VALUES,
+            even: None,
+            time: (0, 1),
+            list: list.clone(),
+        };
+        let profile = Profile {
+            hotlists: (0..PCS).rev().chain(0..PCS).map(row).collect(),
+            ..Profile::default()
+        };
+        assert!(2 * PCS * VALUES as usize > 3 * SOME_VALUES);
+        let mut all = Vec::new();
+        profile.each_merged(
+            |_| true,
+            |pc, caller| Some((pc, caller)),
+            || Generator::new(1),
+            false,
+            |merged| {
+                let doubled = merged.list.tuples().filter(|of| of.estimate() == 2.0);
+                (merged.pc, merged.reached, doubled.count() as u64)
+            },
+            &mut |of| all.push(of),
+        );
+        let expected: Vec<_> = (0..PCS).map(|pc| (pc, 2 * VALUES, VALUES)).collect();
+        assert_eq!(all, expected);
     }
 }

@@ -229,7 +229,7 @@ pub struct Profile {
     /// All interrupts in each image, by its index: also those that [`crate::Filter::places`] leaves
     /// out.
     pub totals: Vec<Total>,
-    /// Value profiles, one row for each flush; see [`Profile::merged`].
+    /// Value profiles, one row for each flush; see [`Profile::each_merged`].
     pub hotlists: Vec<HotlistRow>,
     /// Branch directions, one row for each flush.
     pub branches: Vec<BranchRow>,

@@ -124,14 +124,13 @@ fn is_told_by_code(image: &Image) -> bool {
     image.build_id.is_none() && image.content_id().is_none()
 }
 
-/// Adds the addresses of the function around one, as the names say that the collector wrote.
-fn add_around(image: &Image, symbols: &[&SymbolRow], address: u64, places: &mut Places) {
-    let behind = symbols.partition_point(|symbol| symbol.address <= address);
-    let around = behind.checked_sub(1).and_then(|at| symbols.get(at));
-    let next = symbols.get(behind).map_or(u64::MAX, |next| next.address);
-    if let Some(symbol) = around {
-        let end = symbol.address.saturating_add(symbol.size);
-        places.add(image, symbol.address, end.max(next));
+/// Where a function ends, as the names say that the collector wrote: one without a size reaches to
+/// the next.
+fn end_of(symbols: &[&SymbolRow], index: usize) -> u64 {
+    let next = || symbols.get(index + 1).map(|next| next.address);
+    match symbols.get(index) {
+        Some(symbol) if symbol.size > 0 => symbol.address.saturating_add(symbol.size),
+        _ => next().unwrap_or(u64::MAX),
     }
 }
 

@@ -1,12 +1,7 @@
 //! Where the functions around an address may lie, without reading a name.
 
-use object::elf;
-use object::read::elf::{FileHeader, Sym as _};
-
 use crate::binary::Binary;
-use crate::headers::{Headers, of_either};
-use crate::pieces::Source;
-use crate::scan::Table;
+use crate::scan::each_defined;
 
 /// What an image says of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,56 +30,25 @@ pub fn around(image: &Binary, debug: Option<&Binary>, address: u64) -> Around {
             false => Around::NoCode,
         };
     }
-    let mut covering = Covering {
-        address,
-        ranges: Vec::new(),
-        has_function: false,
-    };
+    let (mut ranges, mut has_function) = (Vec::new(), false);
     let mini = image.mini();
     for binary in [Some(image), mini.as_ref(), debug].into_iter().flatten() {
-        if let Some(headers) = binary.headers() {
-            of_either!(&headers, file => covering.look_at(binary.source(), file));
-        }
+        each_defined(binary, &mut |symbol| {
+            let range = (symbol.start, symbol.start.saturating_add(symbol.size));
+            if is_in(&range) {
+                ranges.push(range);
+                has_function |= symbol.is_function;
+            }
+        });
     }
     // A symbol that covers the address with its size wins, and else the row bounds what does.
-    if !covering.has_function {
+    if !has_function {
         match image.frame(address) {
-            Some(row) => covering.ranges.push(row),
+            Some(row) => ranges.push(row),
             None => return Around::Untold,
         }
     }
-    Around::Within(covering.ranges)
-}
-
-/// Symbols whose sizes cover an address.
-struct Covering {
-    address: u64,
-    ranges: Vec<(u64, u64)>,
-    /// One of them is a function.
-    has_function: bool,
-}
-
-impl Covering {
-    fn look_at<Header: FileHeader>(&mut self, source: &Source, file: &Headers<'_, Header>) {
-        let endian = file.endian;
-        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-            let Some(table) = Table::of(file, kind) else {
-                continue;
-            };
-            // What cannot be read tells nothing.
-            let _ = table.each_symbol::<Header>(source, |symbol| {
-                let start: u64 = symbol.st_value(endian).into();
-                let size: u64 = symbol.st_size(endian).into();
-                let end = start.saturating_add(size);
-                let covers = (start..end).contains(&self.address);
-                if covers && symbol.st_shndx(endian) != elf::SHN_UNDEF {
-                    self.ranges.push((start, end));
-                    let functions = [elf::STT_FUNC, elf::STT_GNU_IFUNC];
-                    self.has_function |= functions.contains(&symbol.st_type());
-                }
-            });
-        }
-    }
+    Around::Within(ranges)
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 use object::elf;
-use object::read::elf::{ElfFile, FileHeader, Sym as _};
+use object::read::elf::{FileHeader, Sym as _};
 
 use crate::binary::Binary;
 use crate::headers::{Headers, of_either};
-use crate::pieces::{Pieces, Source};
-use crate::scan::Table;
+use crate::pieces::Source;
+use crate::scan::{KINDS, Table, each_defined};
 use crate::table::text;
 
 /// What an image says of a name.
@@ -55,7 +55,15 @@ pub fn named(
     starts.sort_unstable();
     starts.dedup();
     let files = [Some(image), mini.as_ref(), debug];
-    let mut sized: Vec<u64> = files.into_iter().flatten().flat_map(sized_starts).collect();
+    // Where functions with a size begin.
+    let mut sized = Vec::new();
+    for binary in files.into_iter().flatten() {
+        each_defined(binary, &mut |symbol| {
+            if symbol.size > 0 && symbol.is_function {
+                sized.push(symbol.start);
+            }
+        });
+    }
     sized.sort_unstable();
     let sections = image.code_sections();
     // What says no size reaches to a symbol that does, or as far as its unwind row.
@@ -110,7 +118,7 @@ impl Search<'_> {
     }
 
     fn look_at<Header: FileHeader>(&mut self, source: &Source, file: &Headers<'_, Header>) {
-        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+        for kind in KINDS {
             // Broken tables name nothing.
             let _ = self.look_at_table(source, file, kind);
         }
@@ -194,26 +202,6 @@ impl Search<'_> {
         };
         source.scan(strings, take).ok()?;
         Some(found)
-    }
-}
-
-/// Where functions with a size begin.
-fn sized_starts(binary: &Binary) -> Vec<u64> {
-    fn of<'a, Header: FileHeader>(file: &ElfFile<'a, Header, Pieces<'a>>) -> Vec<u64> {
-        let endian = file.endian();
-        let tables = [file.elf_symbol_table(), file.elf_dynamic_symbol_table()];
-        let symbols = tables.into_iter().flat_map(|table| table.symbols());
-        let sized = symbols.filter(|symbol| {
-            symbol.st_size(endian).into() > 0
-                && symbol.st_shndx(endian) != elf::SHN_UNDEF
-                && [elf::STT_FUNC, elf::STT_GNU_IFUNC].contains(&symbol.st_type())
-        });
-        sized.map(|symbol| symbol.st_value(endian).into()).collect()
-    }
-    match binary.apart().parsed() {
-        Some(object::File::Elf32(file)) => of(&file),
-        Some(object::File::Elf64(file)) => of(&file),
-        _ => Vec::new(),
     }
 }
 

@@ -113,8 +113,9 @@ impl Source {
     /// given an offset into the range and what is there, and says how much of that it is done with:
     /// the rest comes again with more behind it, as long as there is more.
     ///
-    /// Fails where the file ends before, cannot be read, or has more than [`MOST_AT_ONCE`] without
-    /// that anything can be done with it.
+    /// Fails where there is not as much room as all of it would take, so that nobody looks through a
+    /// file of holes for long; where the file ends before, cannot be read, or has more than
+    /// [`MOST_AT_ONCE`] without that anything can be done with it.
     pub(crate) fn scan(
         &self,
         range: Range<u64>,
@@ -131,12 +132,15 @@ impl Source {
                 return Ok(());
             }
         };
+        if range.end.saturating_sub(range.start) > room.left() {
+            return Err(());
+        }
         let mut buffer = Vec::new();
         let (mut offset, mut kept) = (range.start, 0);
         loop {
             let left = range.end.saturating_sub(offset) - kept as u64;
             let wanted = left.min(AT_ONCE as u64) as usize;
-            if kept + wanted > MOST_AT_ONCE || room.left() < (kept + wanted) as u64 {
+            if kept + wanted > MOST_AT_ONCE {
                 return Err(());
             }
             buffer.resize(buffer.len().max(kept + wanted), 0);
@@ -262,7 +266,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * AT_ONCE + 7).map(|at| (at % 251) as u8).collect();
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&bytes).expect("is written");
-        let room = Room::new(2 * AT_ONCE as u64);
+        let room = Room::new(bytes.len() as u64);
         for source in [
             Source::of_file(file, &room),
             Source::Bytes(Rc::new(bytes.clone())),
@@ -284,6 +288,10 @@ mod tests {
         }
         let long = tempfile::tempfile().expect("a file");
         long.set_len(1 << 40).expect("a long file");
+        let again = long.try_clone().expect("the same file");
+        let little = Source::of_file(again, &room);
+        let looked = little.scan(0..1 << 40, |_, _| panic!("there is no room"));
+        assert!(looked.is_err());
         let source = Source::of_file(long, &Room::new(u64::MAX));
         let mut most = 0;
         let looked = source.scan(0..1 << 40, |_, some| {

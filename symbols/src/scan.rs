@@ -3,12 +3,50 @@
 
 use std::ops::Range;
 
-use object::elf::SectionType;
+use object::elf::{self, SectionType};
 use object::pod;
-use object::read::elf::{FileHeader, SectionHeader as _};
+use object::read::elf::{FileHeader, SectionHeader as _, Sym as _};
 
-use crate::headers::Headers;
+use crate::binary::Binary;
+use crate::headers::{Headers, of_either};
 use crate::pieces::Source;
+
+/// The kinds of tables that name functions.
+pub(crate) const KINDS: [SectionType; 2] = [elf::SHT_SYMTAB, elf::SHT_DYNSYM];
+
+/// What a file says of a symbol that it defines, but for its name.
+pub(crate) struct Defined {
+    pub(crate) start: u64,
+    /// 0: it is not known.
+    pub(crate) size: u64,
+    pub(crate) is_function: bool,
+}
+
+/// Gives all symbols that a file defines to `take`. What cannot be read tells nothing.
+pub(crate) fn each_defined(binary: &Binary, take: &mut dyn FnMut(&Defined)) {
+    fn of<Header: FileHeader>(
+        source: &Source,
+        file: &Headers<'_, Header>,
+        take: &mut dyn FnMut(&Defined),
+    ) {
+        let endian = file.endian;
+        for table in KINDS.iter().filter_map(|kind| Table::of(file, *kind)) {
+            let _ = table.each_symbol::<Header>(source, |symbol| {
+                if symbol.st_shndx(endian) != elf::SHN_UNDEF {
+                    take(&Defined {
+                        start: symbol.st_value(endian).into(),
+                        size: symbol.st_size(endian).into(),
+                        is_function: [elf::STT_FUNC, elf::STT_GNU_IFUNC]
+                            .contains(&symbol.st_type()),
+                    });
+                }
+            });
+        }
+    }
+    if let Some(headers) = binary.headers() {
+        of_either!(&headers, file => of(binary.source(), file, take));
+    }
+}
 
 /// Where a table lies in its file.
 pub(crate) struct Table {

@@ -8,7 +8,7 @@ use crate::common::{epoch, load, process, program, user};
 use counters::Counter;
 use hotlist::{Config, Draws, Estimate, Estimates, Generator, Hotlist};
 use profiledb::view::{Limits, Viewer, write_view};
-use profiledb::{Error, Flush, NewHotlist, Writer};
+use profiledb::{Error, Flush, Merged, NewHotlist, Profile, Writer};
 use proptest::prelude::*;
 use selection::Selection;
 use tempfile::tempdir;
@@ -142,14 +142,7 @@ fn merged() -> Outcome {
     writer.close()?;
 
     let profile = load(&path)?;
-    let all = profile
-        .merged(
-            |_| true,
-            |pc, _| Some((pc, None)),
-            || Generator::new(7),
-            false,
-        )
-        .collect::<Vec<_>>();
+    let all = sums(&profile, |pc, _| Some((pc, None)));
     let names: Vec<_> = all
         .iter()
         .map(|merged| (merged.parameter, merged.caller))
@@ -167,14 +160,7 @@ fn merged() -> Outcome {
         .collect();
     assert_eq!(shares, [(1, 200.0), (2, 100.0)]);
 
-    let by_caller = profile
-        .merged(
-            |_| true,
-            |pc, caller| Some((pc, caller)),
-            || Generator::new(7),
-            false,
-        )
-        .collect::<Vec<_>>();
+    let by_caller = sums(&profile, |pc, caller| Some((pc, caller)));
     let names: Vec<_> = by_caller
         .iter()
         .map(|merged| {
@@ -192,6 +178,19 @@ fn merged() -> Outcome {
         ]
     );
     Ok(())
+}
+
+/// All lists added up, each at the place that `place` says.
+fn sums(
+    profile: &Profile,
+    place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
+) -> Vec<Merged<'_>> {
+    let mut all = Vec::new();
+    let coins = || Generator::new(7);
+    profile.each_merged(|_| true, place, coins, false, |of| of, &mut |of| {
+        all.push(of)
+    });
+    all
 }
 
 /// A day of flushes: the shares of the most frequent values are those that were counted, in the
@@ -235,14 +234,7 @@ fn a_day() -> Outcome {
     assert!(left_out.is_empty());
     for path in [path, view] {
         let profile = load(&path)?;
-        let merged = profile
-            .merged(
-                |_| true,
-                |pc, _| Some((pc, None)),
-                || Generator::new(7),
-                false,
-            )
-            .collect::<Vec<_>>();
+        let merged = sums(&profile, |pc, _| Some((pc, None)));
         let list = &merged[0].list;
         let events = 1_440 * 200;
         assert_eq!((list.events(), merged[0].windows), (events, events / 2));
@@ -302,14 +294,7 @@ fn schema_before() -> Outcome {
     assert!(left_out.is_empty(), "{left_out:?}");
     for path in [&path, &view] {
         let profile = load(path)?;
-        let merged = profile
-            .merged(
-                |_| true,
-                |pc, _| Some((pc, None)),
-                || Generator::new(7),
-                false,
-            )
-            .collect::<Vec<_>>();
+        let merged = sums(&profile, |pc, _| Some((pc, None)));
         let tuple = merged[0].list.tuples().next().ok_or("no value")?;
         assert_eq!((tuple.value, tuple.estimate()), (7, 50.0));
         assert_eq!(tuple.variance(), 2.0);

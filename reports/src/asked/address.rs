@@ -4,7 +4,7 @@ use profiledb::rows::Image;
 use profiledb::{Places, SymbolRow};
 use symbols::{Around, around};
 
-use super::{Asked, Files, add_around, is_told_by_code};
+use super::{Asked, Files, end_of, is_told_by_code};
 use crate::elf::Elf;
 
 /// An address that functions are asked for by.
@@ -24,13 +24,8 @@ impl Asked for AskedAddress {
 
     fn look_at_stored(&self, image: &Image, symbols: &[&SymbolRow], places: &mut Places) {
         let AskedAddress(address) = *self;
-        let behind = symbols.partition_point(|symbol| symbol.address <= address);
-        let nearest = behind.checked_sub(1).and_then(|at| symbols.get(at));
-        if nearest.is_some_and(|symbol| symbol.size == 0) {
-            add_around(image, symbols, address, places);
-        }
-        for symbol in symbols {
-            let end = symbol.address.saturating_add(symbol.size);
+        for (index, symbol) in symbols.iter().enumerate() {
+            let end = end_of(symbols, index);
             if (symbol.address..end).contains(&address) {
                 places.add(image, symbol.address, end);
             }

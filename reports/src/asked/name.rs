@@ -5,7 +5,7 @@ use profiledb::{Places, SymbolRow};
 use symbols::{Functions, named};
 
 use super::words::{SAID_BESIDE, WRITTEN_OTHERWISE, part};
-use super::{Asked, Files, MOST_OF_PART, add_around, add_stubs, is_told_by_code};
+use super::{Asked, Files, MOST_OF_PART, add_stubs, end_of, is_told_by_code};
 use crate::elf::{self, Elf};
 use crate::symbols::{STUB, UNNAMED, short_name};
 use crate::view::select::{hex, is_called};
@@ -102,12 +102,7 @@ impl Asked for AskedName<'_> {
         }
         for (index, symbol) in symbols.iter().enumerate() {
             if symbol.name.contains(self.part) && self.is_meant(&symbol.name) {
-                let next = symbols.get(index + 1).map(|next| next.address);
-                let end = match symbol.size {
-                    0 => next.unwrap_or(u64::MAX),
-                    size => symbol.address.saturating_add(size),
-                };
-                places.add(image, symbol.address, end);
+                places.add(image, symbol.address, end_of(symbols, index));
             }
         }
         if let Some((whole, address)) = self.at
@@ -167,6 +162,17 @@ impl Asked for AskedName<'_> {
         if *places != before && is_told_by_code(image) {
             places.add_all(image);
         }
+    }
+}
+
+/// Adds the addresses of the function around one, as the names say that the collector wrote.
+fn add_around(image: &Image, symbols: &[&SymbolRow], address: u64, places: &mut Places) {
+    let behind = symbols.partition_point(|symbol| symbol.address <= address);
+    let around = behind.checked_sub(1).and_then(|at| symbols.get(at));
+    let next = symbols.get(behind).map_or(u64::MAX, |next| next.address);
+    if let Some(symbol) = around {
+        let end = symbol.address.saturating_add(symbol.size);
+        places.add(image, symbol.address, end.max(next));
     }
 }
 

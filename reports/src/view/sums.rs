@@ -110,7 +110,7 @@ impl View<'_> {
                 && test(parameter)
         };
         let least = self.min_samples;
-        let of = |merged: &Merged<'_>| Values::of(merged, least);
+        let of = |merged: Merged<'_>| Values::of(&merged, least);
         let mut take = |added: Option<Added>| match added {
             Some(Added::Enough(values)) => take(values),
             Some(Added::Few) => self.few_values.set(true),
