@@ -113,8 +113,8 @@ impl Source {
     /// given an offset into the range and what is there, and says how much of that it is done with:
     /// the rest comes again with more behind it, as long as there is more.
     ///
-    /// Fails where there is not as much room as all of it would take, so that nobody looks through a
-    /// file of holes for long; where the file ends before, cannot be read, or has more than
+    /// Fails where there is less room than all of it would take, so that a file of holes keeps
+    /// nobody for long; where the file ends before, cannot be read, or has more than
     /// [`MOST_AT_ONCE`] without that anything can be done with it.
     pub(crate) fn scan(
         &self,
