@@ -22,9 +22,9 @@ fn judged(bench: &Bench, engine: &str, name: &str, known: &Known) -> Result<()> 
 /// The same of a fixture that is given more than a time and a file.
 ///
 /// How much is known depends on where stack and pages lie: a way keeps each word that it stored in
-/// one of 128 places, by its address, and two words of one place are not both kept. In one layout of
-/// some sixty these are words that a check needs. So a second run, which lies elsewhere, may show
-/// what the first did not; what is wrong in either is wrong.
+/// one of 128 places, by its address, and two words of one place are not both kept. In one layout
+/// of some sixty these are words that a check needs. So a second run, which lies elsewhere, may
+/// show what the first did not; what is wrong in either is wrong.
 fn judged_with(bench: &Bench, engine: &str, fixture: (&str, &[&str]), known: &Known) -> Result<()> {
     if let Some(lack) = lacking(bench, engine, fixture, known)? {
         println!("{lack}: once more, in another layout");
