@@ -96,8 +96,20 @@ impl<V> Tuple<V> {
 impl<V: Words> Hotlist<V> {
     /// An empty list: p = 1, SatCount = MinEnd. Allocates once, here.
     pub fn new(config: &Config) -> Self {
-        let (capacity, min_end, max_end) = config.bytes();
-        let mut store = Store::new(capacity, config.evictions());
+        let store = Store::new(config.bytes().0, config.evictions());
+        Self::with_store(store, config)
+    }
+
+    /// An empty list that takes the room of its tuples as they come: for many lists of which most
+    /// have few values. An event that brings a new value may allocate, three times at most in the
+    /// life of a list of 64 tuples.
+    pub fn growing(config: &Config) -> Self {
+        let store = Store::growing(config.bytes().0, config.evictions());
+        Self::with_store(store, config)
+    }
+
+    fn with_store(mut store: Store<V>, config: &Config) -> Self {
+        let (_, min_end, max_end) = config.bytes();
         if config.methods() != Method::Counting {
             // Others pass over events without a look.
             store.forget_pairs();
@@ -224,7 +236,7 @@ impl<V: Words> Hotlist<V> {
     /// is the time of the one that came first. `opens`: it is the first event of its window that
     /// this list is offered.
     ///
-    /// Allocates nothing, and draws no random number unless one is needed: none while p = 1, none
+    /// Allocates nothing (but see [`Hotlist::growing`]), and draws no random number unless one is needed: none while p = 1, none
     /// for a value that counting samples find in the list, and one per acceptance else.
     #[inline(always)]
     pub fn update_in_window(&mut self, value: V, time: u64, opens: bool, coins: &mut impl Coins) {

@@ -1,11 +1,12 @@
 //! Where a list keeps its tuples: one block of memory, laid out for the search.
 //!
 //! ```text
-//! words: | values, N of W words | mark, pair | (B, D), mark, pair, N times | S, N of 32 bits |
+//! words: | values, R of W words | mark, pair | (B, D), mark, pair, R times | S, R of 32 bits |
 //! B, D:  | 32 bits | 32 bits |
 //! mark:  | variance, 16 bits | events in the window before | in this window | its number, 16 |
 //! pair:  | pairs within windows, 32 bits | pairs across windows, 32 bits |
 //! ```
+//! There is room for R tuples: for all N that the list may have, or for as many as it has needed.
 //! The first mark and the first pair are of the list, as if all its events had one value.
 //! The values come first and together, because every event looks through them and few events
 //! need more. Where 16 values of a word begin with a line of the processor's cache, another
@@ -60,11 +61,17 @@ pub(crate) struct Store<V> {
     /// Time of the last event counted.
     last: u32,
     pub(crate) capacity: u8,
+    /// Tuples that there is room for.
+    room: u8,
     len: u8,
     /// The unit of time, in six bits; [`UNTOLD`]; [`BY_WEIGHT`].
     flags: u8,
     value: PhantomData<V>,
 }
+
+/// The room that a store begins with which grows, and how many times as large it then becomes.
+const FIRST_ROOM: u8 = 1;
+const GROWTH: u8 = 4;
 
 const LOW: u64 = 0xffff_ffff;
 /// The part of the flags that is the unit of time.
@@ -84,21 +91,31 @@ const MOST_IN_WINDOW: u64 = 0xffff;
 const PAST_MIDDLE: u64 = 0x8000_0000_8000_0000;
 
 impl<V: Words> Store<V> {
-    /// The only allocation of a list's life.
+    /// A store with room for all of its tuples: the only allocation of its life.
     pub(crate) fn new(capacity: u8, eviction: Eviction) -> Self {
+        Self::with_room(capacity, capacity, eviction)
+    }
+
+    /// A store that takes more room as it needs it.
+    pub(crate) fn growing(capacity: u8, eviction: Eviction) -> Self {
+        Self::with_room(FIRST_ROOM.min(capacity), capacity, eviction)
+    }
+
+    fn with_room(room: u8, capacity: u8, eviction: Eviction) -> Self {
         const {
             assert!(
                 V::WORDS >= 1 && V::WORDS <= MAX_WORDS,
                 "a value has 1 to MAX_WORDS words"
             )
         };
-        let n = usize::from(capacity);
+        let n = usize::from(room);
         let words = n * V::WORDS + n + 2 * (n + 1) + n.div_ceil(2);
         Self {
             words: vec![0; words].into_boxed_slice(),
             base: 0,
             last: 0,
             capacity,
+            room,
             len: 0,
             flags: match eviction {
                 Eviction::ByEvent => 0,
@@ -106,6 +123,24 @@ impl<V: Words> Store<V> {
             },
             value: PhantomData,
         }
+    }
+
+    /// Makes room for more tuples, where there may be more.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let room = self.room.saturating_mul(GROWTH).min(self.capacity);
+        let mut grown = Self::with_room(room, self.capacity, self.eviction());
+        // Each part of the block is as it was, with more behind it.
+        let len = self.len();
+        for (from, to, words) in [
+            (0, 0, len * V::WORDS),
+            (self.list_at(), grown.list_at(), 2 + 3 * len),
+            (self.firsts_at(), grown.firsts_at(), len.div_ceil(2)),
+        ] {
+            grown.words[to..to + words].copy_from_slice(&self.words[from..from + words]);
+        }
+        (self.words, self.room) = (grown.words, room);
     }
 
     pub(crate) fn eviction(&self) -> Eviction {
@@ -123,8 +158,8 @@ impl<V: Words> Store<V> {
         usize::from(self.len)
     }
 
-    fn capacity(&self) -> usize {
-        usize::from(self.capacity)
+    fn room(&self) -> usize {
+        usize::from(self.room)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -160,7 +195,7 @@ impl<V: Words> Store<V> {
 
     /// Where the mark and the pair of the list are.
     fn list_at(&self) -> usize {
-        self.capacity() * V::WORDS
+        self.room() * V::WORDS
     }
 
     fn counts_at(&self, index: usize) -> usize {
@@ -200,7 +235,7 @@ impl<V: Words> Store<V> {
     }
 
     fn firsts_at(&self) -> usize {
-        self.counts_at(self.capacity())
+        self.counts_at(self.room())
     }
 
     fn mark(&self, place: usize) -> u64 {
@@ -217,7 +252,7 @@ impl<V: Words> Store<V> {
     /// Stops counting pairs, and forgets those that were counted.
     pub(crate) fn forget_pairs(&mut self) {
         self.flags |= UNTOLD;
-        for place in 0..=self.capacity() {
+        for place in 0..=self.room() {
             let at = self.mark_at(place) + 1;
             self.words[at] = 0;
         }
@@ -342,6 +377,9 @@ impl<V: Words> Store<V> {
     pub(crate) fn push(&mut self, value: V, counts: Counts) {
         if self.is_full() {
             return;
+        }
+        if self.len >= self.room {
+            self.grow();
         }
         let index = self.len();
         if let Some(words) = self.words.get_mut(index * V::WORDS..(index + 1) * V::WORDS) {

@@ -50,6 +50,41 @@ fn one_list() {
     assert_eq!((made.count_total, made.bytes_total), (1, 592));
 }
 
+/// A list that grows has room for one value first, then for four times as many as before, and
+/// comes to the same as one that has all its room from the start.
+#[test]
+fn growing_list() {
+    for (method, eviction) in [
+        (Method::Switching, Eviction::ByEvent),
+        (Method::Counting, Eviction::ByWeight),
+        (Method::Concise, Eviction::ByWeight),
+    ] {
+        let config = Config::default().method(method).eviction(eviction);
+        for stream in streams::ALL {
+            let mut list = Hotlist::<u64>::growing(&config);
+            let mut whole = Hotlist::<u64>::new(&config);
+            let mut coins = [Generator::new(5), Generator::new(5)];
+            let mut bytes = vec![list.bytes()];
+            let events = streams::Source::new(stream).draw(LENGTH, &mut Generator::new(6));
+            for (time, &event) in (0..).zip(&events) {
+                let (at, opens) = (time << 30, time % 3 == 0);
+                list.update_in_window(event, at, opens, &mut coins[0]);
+                whole.update_in_window(event, at, opens, &mut coins[1]);
+                assert!(list.tuples().eq(whole.tuples()), "{stream}, event {time}");
+                assert_eq!((list.pairs(), list.p()), (whole.pairs(), whole.p()));
+                bytes.push(list.bytes());
+            }
+            bytes.dedup();
+            let most = match stream {
+                streams::Stream::Constant => 1,
+                streams::Stream::TwoValued => 2,
+                _ => 3,
+            };
+            assert_eq!(bytes, [120, 224, 656][..most], "{stream}");
+        }
+    }
+}
+
 /// An aggregation buffer allocates nothing while it is written, and taking it nothing either once
 /// the snapshot has grown to its size.
 #[test]

@@ -9,7 +9,6 @@ use profiledb::AT_ENTRY;
 use rustc_hash::FxHashMap;
 
 use super::alike::{Alike, share};
-use super::values::LIST_BYTES;
 use crate::events::{Consumer, Options, Owner, PcId, Shared};
 
 /// Integer arguments of the platform's calling convention: rdi rsi rdx rcx r8 r9.
@@ -111,7 +110,8 @@ pub struct Entries {
     config: Config,
 }
 
-/// Rough size of a profile, in bytes.
+/// Rough sizes of a list's tuples and of a profile, in bytes.
+const LIST_BYTES: usize = 608;
 const PROFILE_BYTES: usize = 2 * size_of::<CallValueProfile>() + LIST_BYTES;
 
 impl CalledFunction {

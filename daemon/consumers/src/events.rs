@@ -11,6 +11,7 @@
 mod budget;
 mod keys;
 pub mod lost;
+mod places;
 mod shared;
 mod sites;
 

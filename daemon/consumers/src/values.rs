@@ -78,9 +78,13 @@ pub(super) struct ValueSlots {
 /// Profiles that are searched for at their site; with more they are found by their key.
 const SLOTS: usize = 16;
 
-/// Rough sizes of an entry, in bytes.
-pub(super) const LIST_BYTES: usize = 608;
+/// Rough size of an entry without its list's tuples, in bytes.
 const PROFILE_BYTES: usize = 2 * size_of::<ValueProfile>();
+
+/// Bytes of a list's tuples. Most lists of a flush have one value or two, so they grow.
+pub(super) fn tuple_bytes(list: &Hotlist<u64>) -> usize {
+    list.bytes() - size_of::<Hotlist<u64>>()
+}
 
 /// Keeps the value profiles.
 #[derive(Debug)]
@@ -200,7 +204,7 @@ impl Values {
         let new = u32::try_from(self.profiles.len()).ok();
         let new = new.filter(|new| *new != NONE)?;
         shared.budget.charge(PROFILE_BYTES);
-        self.profiles.push(ValueProfile {
+        let profile = ValueProfile {
             key,
             next: NONE,
             reached: 0,
@@ -210,7 +214,8 @@ impl Values {
             last_window: 0,
             last_depth: 0,
             list: None,
-        });
+        };
+        self.profiles.push(profile);
         if spills {
             self.spilled.insert(key, new);
         } else if let Some(last) = last {
@@ -261,14 +266,17 @@ impl Values {
             profile.windows += u64::from(times);
         }
         let list = profile.list.get_or_insert_with(|| {
-            shared.budget.charge(LIST_BYTES);
-            Hotlist::new(&self.config)
+            let list = Hotlist::growing(&self.config);
+            shared.budget.charge(tuple_bytes(&list));
+            list
         });
+        let before = list.bytes();
         list.update_in_window(value, moment.time, opens, &mut shared.coins);
         for _ in 1..times {
             // To the list it is another event of the window: so intervals know of it.
             list.update_in_window(value, moment.time, false, &mut shared.coins);
         }
+        shared.budget.charge(list.bytes() - before);
         next
     }
 
@@ -377,7 +385,7 @@ impl Values {
             self.put_returns(shared, returns.clone());
             u32::try_from(self.returns.len() - 1).unwrap_or(NONE)
         });
-        self.profiles.push(ValueProfile {
+        let copy = ValueProfile {
             key: ProfileKey {
                 pc: pc(profile.key.pc),
                 caller: profile.key.caller.map(pc),
@@ -387,11 +395,12 @@ impl Values {
             returns: of_executions.unwrap_or(NONE),
             list: profile.list.clone(),
             ..*profile
-        });
+        };
+        self.profiles.push(copy);
         shared.budget.charge(PROFILE_BYTES);
-        if profile.list.is_some() {
-            shared.budget.charge(LIST_BYTES);
-        }
+        shared
+            .budget
+            .charge(profile.list.as_ref().map_or(0, tuple_bytes));
     }
 }
 

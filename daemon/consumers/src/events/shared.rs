@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
 use super::keys::{Owner, PcId, Site, SiteId, SubjectId};
+use super::places::Places;
 use crate::events::lost::Lost;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
@@ -16,7 +17,7 @@ use machine::place::Pc;
 pub struct Shared {
     /// By [`PcId`].
     pub pcs: Vec<Pc>,
-    pc_ids: FxHashMap<Pc, PcId>,
+    pc_ids: Places,
     /// By [`SubjectId`].
     pub subjects: Vec<Subject>,
     subject_ids: FxHashMap<Subject, SubjectId>,
@@ -24,7 +25,7 @@ pub struct Shared {
     pub processes: FxHashMap<ProcessId, profiledb::Process>,
     last_owner: Option<(Subject, Owner)>,
     pub(crate) sites: Vec<Site>,
-    pub(super) site_ids: FxHashMap<(Owner, Pc), SiteId>,
+    pub(super) site_ids: Places,
     /// By the numbers of instructions in the decode cache, the site that one was at last.
     pub(super) marked: Vec<SiteId>,
     pub(crate) budget: Budget,
@@ -34,7 +35,7 @@ pub struct Shared {
 }
 
 /// Rough size of an entry with its share of the hash table, in bytes.
-const PC_BYTES: usize = 3 * size_of::<Pc>() + 8;
+const PC_BYTES: usize = 2 * size_of::<Pc>() + Places::BYTES;
 const PROCESS_BYTES: usize = 128;
 
 impl Shared {
@@ -42,13 +43,13 @@ impl Shared {
     pub(crate) fn new(budget: usize, coins: Generator) -> Self {
         Self {
             pcs: Vec::new(),
-            pc_ids: FxHashMap::default(),
+            pc_ids: Places::default(),
             subjects: Vec::new(),
             subject_ids: FxHashMap::default(),
             processes: FxHashMap::default(),
             last_owner: None,
             sites: Vec::new(),
-            site_ids: FxHashMap::default(),
+            site_ids: Places::default(),
             marked: Vec::new(),
             budget: Budget::new(budget),
             lost: Lost::default(),
@@ -58,17 +59,19 @@ impl Shared {
 
     /// The index of a PC; `None` if there is no room.
     pub fn pc(&mut self, pc: Pc) -> Option<PcId> {
-        if let Some(&id) = self.pc_ids.get(&pc) {
-            return Some(id);
+        let pc_at = |place: usize| self.pcs.get(place).copied();
+        if let Some(id) = self.pc_ids.find(&pc, pc_at) {
+            return Some(PcId(id));
         }
         if self.budget.is_over_full() {
             return None;
         }
-        let id = PcId(u32::try_from(self.pcs.len()).ok()?);
+        let id = u32::try_from(self.pcs.len()).ok()?;
         self.pcs.push(pc);
-        self.pc_ids.insert(pc, id);
+        let pcs = &self.pcs;
+        self.pc_ids.insert(&pc, id, |place| pcs.get(place).copied());
         self.budget.charge(PC_BYTES);
-        Some(id)
+        Some(PcId(id))
     }
 
     /// A process with the subject of a sample of it; `row` is what is known of the process. Mostly

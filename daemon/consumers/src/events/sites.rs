@@ -3,11 +3,16 @@
 use counters::Loss;
 
 use super::keys::{NONE, Owner, PcId, Site, SiteId};
+use super::places::Places;
 use super::shared::Shared;
 use machine::place::Pc;
 
 /// Rough size of an entry with its share of the hash table, in bytes.
-const SITE_BYTES: usize = 2 * (size_of::<Site>() + size_of::<(Owner, Pc, SiteId)>());
+const SITE_BYTES: usize = 2 * size_of::<Site>() + Places::BYTES;
+
+fn key_at(sites: &[Site], place: usize) -> Option<(Owner, Pc)> {
+    sites.get(place).map(|site| (site.owner, site.pc))
+}
 
 impl Shared {
     /// The site of an instruction that the decode cache holds under this number. `None`, and
@@ -42,14 +47,15 @@ impl Shared {
     /// The site of an instruction. `None`, and counted, if there is no room.
     #[inline(never)]
     pub fn site(&mut self, owner: Owner, pc: Pc) -> Option<SiteId> {
-        if let Some(&id) = self.site_ids.get(&(owner, pc)) {
-            return Some(id);
+        let key = (owner, pc);
+        if let Some(id) = self.site_ids.find(&key, |place| key_at(&self.sites, place)) {
+            return Some(SiteId(id));
         }
         if self.budget.is_over_full() {
             self.lost.count(Loss::TableFullSites, 1);
             return None;
         }
-        let id = SiteId(u32::try_from(self.sites.len()).ok()?);
+        let id = u32::try_from(self.sites.len()).ok()?;
         let site = Site {
             owner,
             pc,
@@ -58,8 +64,9 @@ impl Shared {
             branch: NONE,
         };
         self.put_site(site);
-        self.site_ids.insert((owner, pc), id);
-        Some(id)
+        let sites = &self.sites;
+        self.site_ids.insert(&key, id, |place| key_at(sites, place));
+        Some(SiteId(id))
     }
 
     /// Keeps a site, which is looked up by its index alone.

@@ -3,12 +3,14 @@
 use counters::Loss;
 use hotlist::Hotlist;
 
-use super::{LIST_BYTES, Moment, ValueProfile, Values};
+use super::{Moment, ValueProfile, Values, tuple_bytes};
 use crate::events::{NONE, Shared};
 use crate::returns::{Later, Returns};
 
 /// Rough size of an entry, in bytes.
-const RETURNS_BYTES: usize = 2 * size_of::<Returns>() + LIST_BYTES;
+fn bytes_of(returns: &Returns) -> usize {
+    2 * size_of::<Returns>() + tuple_bytes(&returns.list)
+}
 
 impl Values {
     /// Counts an event that is not the first of its window. What finds no room is counted.
@@ -32,10 +34,10 @@ impl Values {
                 return;
             };
             profile.returns = new;
-            let mut returns = Returns::new(Hotlist::new(&self.config));
+            let mut returns = Returns::new(Hotlist::growing(&self.config));
             // Of the value of that one nothing is kept.
             returns.begins(before, self.long, None, self.times);
-            shared.budget.charge(RETURNS_BYTES);
+            shared.budget.charge(bytes_of(&returns));
             self.returns.push(returns);
         }
         let Some(returns) = self.returns.get_mut(profile.returns as usize) else {
@@ -49,12 +51,14 @@ impl Values {
             times: self.times,
             long: self.long,
         };
+        let bytes = returns.list.bytes();
         returns.count(&later, value, profile.list.as_ref(), &mut shared.coins);
+        shared.budget.charge(returns.list.bytes() - bytes);
     }
 
     /// Keeps later events of a profile.
     pub(super) fn put_returns(&mut self, shared: &mut Shared, returns: Returns) {
-        shared.budget.charge(RETURNS_BYTES);
+        shared.budget.charge(bytes_of(&returns));
         self.returns.push(returns);
     }
 
