@@ -9,7 +9,7 @@ mod bolt;
 mod callgrind;
 mod firefox;
 mod folded;
-mod gcov;
+pub(crate) mod gcov;
 mod gopgo;
 mod hints;
 mod otlp;

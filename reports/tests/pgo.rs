@@ -119,7 +119,8 @@ fn routes() {
             format!("make 'CC=clang {flags}' 'CXX=clang++ {flags}'"),
         ]
     );
-    let flags = "-g -fno-unroll-loops -fauto-profile=/here/lua.afdo";
+    let flags = "-g -fno-unroll-loops -fno-tracer --param=max-early-inliner-iterations=3 \
+                 -fauto-profile=/here/lua.afdo";
     assert_eq!(
         build(&["--by", "gcov"]),
         [

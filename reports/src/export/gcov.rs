@@ -5,7 +5,7 @@
 //! which GCC's `auto-profile.cc` reads. Its version 2, from GCC 12 on, counts the bytes of a name,
 //! and version 1 its words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use flow::Exit;
 
 use super::Export;
 use super::profgen::count;
-use super::program::positions::{LookUp, PositionFrame, positions};
+use super::program::positions::{FunctionId, LookUp, PositionFrame, positions};
 use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
@@ -59,14 +59,18 @@ const FUNCTIONS: u32 = 0xac00_0000;
 const MODULES: u32 = 0xae00_0000;
 /// Says that what follows is a target of an indirect call.
 const TARGET: u32 = 7;
+/// What the linker's names of functions in C++ begin with.
+const MANGLED: &str = "_Z";
 /// A name that no function has: the compiler refuses the first one.
 const FIRST: &str = "vcpi";
 
 /// Flags without which the counts cannot be matched with source code.
 const FLAGS: &str = "-O2 -g";
-/// What the compiler does with any profile, and is better left undone: it unrolls loops, also those
-/// that nothing is known of.
-const BUT: &str = "-fno-unroll-loops";
+/// What makes the compiler do better with any profile. It unrolls loops and copies the ends of
+/// branches, also of code that nothing is known of, which is better left undone. And before it
+/// looks at counts it inlines one call deep, while what was recorded is inlined several calls deep.
+pub(crate) const BETTER: &str =
+    "-fno-unroll-loops -fno-tracer --param=max-early-inliner-iterations=3";
 
 /// What ran at a place.
 #[derive(Debug, Default)]
@@ -89,6 +93,9 @@ struct Instance {
 /// The counts of a program's source.
 #[derive(Debug, Default)]
 struct SourceCounts {
+    /// The linker's names of functions that have code of their own and of which debug information
+    /// has another name: of what other files cannot call, and functions of one name may be many.
+    names: HashMap<FunctionId, Rc<str>>,
     functions: BTreeMap<Rc<str>, Instance>,
     /// Samples in functions of which lines are known.
     samples: f64,
@@ -117,7 +124,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     let output: Option<&PathBuf> = matches.get_one("output");
     let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
     view.notes.push(format!(
-        "next: gcc {FLAGS} {BUT} -fauto-profile={file} (GCC {gcc}; --gcc VERSION for others)"
+        "next: gcc {FLAGS} {BETTER} -fauto-profile={file} (GCC {gcc}; --gcc VERSION for others)"
     ));
     Ok(source.bytes(gcc))
 }
@@ -144,6 +151,16 @@ impl SourceCounts {
         positions(&debug, |look_up| {
             let mut source = SourceCounts::default();
             for function in &program.functions {
+                let position = look_up(&[function.start()]).pop().unwrap_or_default();
+                let Some((frame, id)) = position.frames.last().zip(position.functions.last())
+                else {
+                    continue;
+                };
+                if function.name.starts_with(MANGLED) && !frame.name.starts_with(MANGLED) {
+                    source.names.insert(*id, Rc::from(original(&function.name)));
+                }
+            }
+            for function in &program.functions {
                 source.add(program, function, look_up);
             }
             source
@@ -159,6 +176,7 @@ impl SourceCounts {
             at.extend(instructions.into_iter().map(|address| (address, *count)));
         }
         let addresses: Vec<u64> = at.iter().map(|(address, _)| *address).collect();
+        let counts: HashMap<u64, f64> = at.iter().copied().collect();
         let calls = function.code.calls.iter();
         let calls = calls.filter(|call| call.to.is_none()).map(|call| call.at);
         let blocks = function.code.blocks.iter();
@@ -168,17 +186,29 @@ impl SourceCounts {
         // most.
         let mut most: BTreeMap<Vec<(Rc<str>, u32)>, PlaceCounts> = BTreeMap::new();
         for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
-            let step = |frame: &PositionFrame| {
-                let name = match original(&frame.name) {
-                    cut if cut.len() < frame.name.len() => Rc::from(cut),
-                    _ => frame.name.clone(),
+            let step = |(frame, id): (&PositionFrame, &FunctionId)| {
+                let name = match (self.names.get(id), original(&frame.name)) {
+                    (Some(name), _) => name.clone(),
+                    (None, cut) if cut.len() < frame.name.len() => Rc::from(cut),
+                    (None, _) => frame.name.clone(),
                 };
                 Some((name, distance(frame)?))
             };
-            let steps: Option<Vec<_>> = position.frames.iter().rev().map(step).collect();
+            let frames = position.frames.iter().zip(&position.functions);
+            let steps: Option<Vec<_>> = frames.rev().map(step).collect();
             let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
                 continue;
             };
+            // A call that was inlined ran as often as what it calls was entered: where the compiler
+            // does not inline it in time, this is all that it knows of it.
+            let entered = position.entered.iter().rev().enumerate().skip(1);
+            for (depth, entered) in entered {
+                let count = entered.and_then(|address| counts.get(&address));
+                if let (Some(count), Some(call)) = (count, steps.get(..depth)) {
+                    let place = most.entry(call.to_vec()).or_default();
+                    place.count = place.count.max(*count);
+                }
+            }
             let place = most.entry(steps).or_default();
             place.count = place.count.max(*count);
             let targets = program.evidence.targets.get(address);

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::steps::{CLANG, GCC, LLD, PROFDATA, PROFGEN, Tool};
+use crate::export::gcov::BETTER;
 use crate::export::profgen::{FLAGS, RUST_FLAGS};
 
 /// By which profile compilers build.
@@ -120,7 +121,10 @@ impl Route {
                 " -fbasic-block-sections=list=",
                 " -Wl,--no-warn-symbol-ordering -Wl,--symbol-ordering-file=",
             ],
-            (Route::Gcov, _) => &[" -fno-unroll-loops -fauto-profile="],
+            (Route::Gcov, _) => {
+                flags.push_str(&format!(" {BETTER}"));
+                &[" -fauto-profile="]
+            }
         };
         let files: &[&Path] = match &build {
             Build::Recorded => &[],
@@ -228,7 +232,7 @@ mod tests {
                 Route::Gcov,
                 Language::C,
                 Build::Better(&better[..1]),
-                "-g -fno-unroll-loops -fauto-profile=/p/a".to_owned(),
+                format!("-g {BETTER} -fauto-profile=/p/a"),
             ),
         ] {
             let flags = route.flags(language, build);

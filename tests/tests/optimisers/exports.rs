@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use vcpi_tests::harness::{Test, test, text};
 use vcpi_tests::needs::Missing;
 use vcpi_tests::programs::root;
@@ -329,6 +329,39 @@ fn gcov() -> Result<()> {
         text(&output)
     );
     Ok(())
+}
+
+pub(crate) const INLINED: Test = test(
+    "gcc inlines again what it had inlined where that is hot",
+    inlined,
+    &[gcc_of_lines],
+);
+/// GCC inlines again what it had inlined several calls deep, where that is hot. It knows of a call
+/// that it does not inline before it looks at counts only what is counted at the call itself.
+fn inlined() -> Result<()> {
+    let version = gcc_version()?;
+    let of = Recorded::empty()?;
+    let source = fixture("inlined.c");
+    let code = std::fs::read_to_string(&source)?;
+    let hot = code.lines().position(|line| line.trim() == "put(out, c);");
+    let hot = format!("inlined.c:{}:", hot.context("no hot call")? + 1);
+    let compile = |name: &str, more: &[&str]| {
+        let flags = ["-O2", "-g", "-Wl,--build-id"];
+        let words = [&flags[..], &["-o", name, &source], more].concat();
+        of.run("gcc", &words)
+    };
+    compile("opt", &[])?;
+    of.record("700000")?;
+    let words = [
+        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
+    ];
+    of.vcpi(&words)?;
+    // Without the option by which GCC inlines several calls deep before it looks at counts.
+    let words = ["-fauto-profile=opt.afdo", "-fopt-info-inline-optimized"];
+    let remarks = text(&compile("better", &words)?);
+    let is_hot = |line: &str| line.contains(&hot) && line.contains("put_line");
+    ensure!(remarks.lines().any(is_hot), "{remarks}");
+    same(&of, "better", "opt")
 }
 
 /// A GCC that is known to take counts of lines.

@@ -70,6 +70,7 @@ fn main() -> ExitCode {
         exports::OTHER_SKELETON,
         exports::PROPELLER,
         exports::GCOV,
+        exports::INLINED,
         stale::OLDER,
         sites::OF_ALL_KINDS,
         sites::AMONG_OTHERS,

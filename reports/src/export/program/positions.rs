@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use addr2line::{LookupContinuation, LookupResult};
-use gimli::{DebugInfoOffset, DwoId, UnitOffset};
+use gimli::{AttributeValue, DebugInfoOffset, DwoId, UnitOffset, UnitRef};
 
 use crate::dwarf::attribute;
 use crate::elf::Elf;
@@ -35,23 +35,62 @@ pub(crate) struct Position {
     pub(crate) frames: Vec<PositionFrame>,
     /// What tells apart the code of one line, for each frame: LLVM's base discriminator.
     pub(crate) discriminators: Vec<u32>,
+    /// Where each frame's code is entered; `None`: debug information does not say.
+    pub(crate) entered: Vec<Option<u64>>,
+    /// Which function's copy each frame is.
+    pub(crate) functions: Vec<FunctionId>,
     /// How often the loop around it was unrolled, as far as LLVM says so: each execution stands for
     /// so many.
     pub(crate) copies: u32,
 }
 
+/// Tells functions apart that have the same name: the place of the entry that all copies of one go
+/// back to.
+pub(crate) type FunctionId = (Option<DebugInfoOffset>, Option<DwoId>, UnitOffset);
+
 /// What an entry of a function, or of one that was inlined, says.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct FunctionEntry {
     /// The line where it is declared; 0: not known.
     declared: u32,
     /// Which code of its line calls it, as LLVM tells apart what was inlined.
     call: u64,
+    /// The address where it is entered.
+    entered: Option<u64>,
+    /// Whose copy it is.
+    function: FunctionId,
+}
+
+impl FunctionEntry {
+    fn of(unit: UnitRef<'_, Slice<'_>>, place: FunctionId) -> FunctionEntry {
+        let Ok(entry) = unit.entry(place.2) else {
+            return FunctionEntry {
+                declared: 0,
+                call: 0,
+                entered: None,
+                function: place,
+            };
+        };
+        let line = attribute(unit.unit, &entry, gimli::DW_AT_decl_line);
+        let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
+        let call = entry.attr_value(gimli::DW_AT_GNU_discriminator);
+        let address = |name| unit.attr_address(entry.attr_value(name)?).ok().flatten();
+        let entered = address(gimli::DW_AT_entry_pc);
+        FunctionEntry {
+            declared: line.unwrap_or(0),
+            call: call.and_then(|call| call.udata_value()).unwrap_or(0),
+            entered: entered.or_else(|| address(gimli::DW_AT_low_pc)),
+            function: match entry.attr_value(gimli::DW_AT_abstract_origin) {
+                Some(AttributeValue::UnitRef(origin)) => (place.0, place.1, origin),
+                _ => place,
+            },
+        }
+    }
 }
 
 /// Entries that were looked up, by unit and place in it. Units that lie in files of their own all
 /// begin at 0, and differ in their ids.
-type Entries = HashMap<(Option<DebugInfoOffset>, Option<DwoId>, UnitOffset), FunctionEntry>;
+type Entries = HashMap<FunctionId, FunctionEntry>;
 
 /// Looks up the positions of addresses.
 pub(crate) type LookUp<'l> = dyn FnMut(&[u64]) -> Vec<Position> + 'l;
@@ -71,11 +110,14 @@ pub(crate) fn positions<T>(elf: &Elf, work: impl FnOnce(&mut LookUp<'_>) -> T) -
             let of = |address: &u64| {
                 let own = discriminator(&discriminators, *address);
                 let chain = chain(&context, &split, *address, &mut entries, &mut names);
-                let (frames, calls) = chain.unwrap_or_default();
+                let (frames, said) = chain.unwrap_or_default();
                 // The innermost frame's is that of the address, others are of the calls in them.
+                let calls = said.iter().map(|entry| entry.call);
                 let all = std::iter::once(own).chain(calls).map(base);
                 Position {
                     discriminators: all.take(frames.len()).collect(),
+                    entered: said.iter().map(|entry| entry.entered).collect(),
+                    functions: said.iter().map(|entry| entry.function).collect(),
                     frames,
                     copies: factor(own),
                 }
@@ -102,37 +144,26 @@ where
     }
 }
 
-/// The functions that an address is in, the innermost first, and the discriminators of the calls to
-/// those that were inlined.
+/// The functions that an address is in, the innermost first, and what their entries say.
 fn chain<'a>(
     context: &addr2line::Context<Slice<'a>>,
     split: &Split<'a>,
     address: u64,
     entries: &mut Entries,
     names: &mut HashMap<String, Rc<str>>,
-) -> Option<(Vec<PositionFrame>, Vec<u64>)> {
+) -> Option<(Vec<PositionFrame>, Vec<FunctionEntry>)> {
     let unit = looked_up(context.find_dwarf_and_unit(address), split)?;
     let mut frames = looked_up(context.find_frames(address), split).ok()?;
     let mut chain = Vec::new();
-    let mut calls = Vec::new();
+    let mut said = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         let name = frame.function?;
         let name = name.raw_name().ok()?;
         let entry = frame.dw_die_offset?;
         let place = (unit.header.debug_info_offset(), unit.dwo_id, entry);
-        let entry = *entries.entry(place).or_insert_with(|| {
-            let Ok(entry) = unit.entry(entry) else {
-                return FunctionEntry::default();
-            };
-            let line = attribute(unit.unit, &entry, gimli::DW_AT_decl_line);
-            let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
-            let call = entry.attr_value(gimli::DW_AT_GNU_discriminator);
-            FunctionEntry {
-                declared: line.unwrap_or(0),
-                call: call.and_then(|call| call.udata_value()).unwrap_or(0),
-            }
-        });
-        calls.push(entry.call);
+        let entry = entries.entry(place);
+        let entry = *entry.or_insert_with(|| FunctionEntry::of(unit, place));
+        said.push(entry);
         let location = frame.location.as_ref();
         let name = match names.get(name.as_ref()) {
             Some(known) => known.clone(),
@@ -149,7 +180,7 @@ fn chain<'a>(
             column: location.and_then(|at| at.column).unwrap_or(0),
         });
     }
-    Some((chain, calls))
+    Some((chain, said))
 }
 
 /// Code with discriminators: first address, first address behind it, and the discriminator.
