@@ -236,8 +236,9 @@ impl<V: Words> Hotlist<V> {
     /// is the time of the one that came first. `opens`: it is the first event of its window that
     /// this list is offered.
     ///
-    /// Allocates nothing (but see [`Hotlist::growing`]), and draws no random number unless one is needed: none while p = 1, none
-    /// for a value that counting samples find in the list, and one per acceptance else.
+    /// Allocates nothing (but see [`Hotlist::growing`]), and draws no random number unless one is
+    /// needed: none while p = 1, none for a value that counting samples find in the list, and one
+    /// per acceptance else.
     #[inline(always)]
     pub fn update_in_window(&mut self, value: V, time: u64, opens: bool, coins: &mut impl Coins) {
         self.events = self.events.saturating_add(1);
