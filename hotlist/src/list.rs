@@ -108,6 +108,14 @@ impl<V: Words> Hotlist<V> {
         Self::with_store(store, config)
     }
 
+    /// Takes no more room from here on than it has, or for four values where it has less, as if it
+    /// had been a list of so many from the start: for want of memory. What it estimates stays
+    /// unbiased.
+    #[inline]
+    pub fn stop_growing(&mut self) {
+        self.store.stop_growing();
+    }
+
     fn with_store(mut store: Store<V>, config: &Config) -> Self {
         let (_, min_end, max_end) = config.bytes();
         if config.methods() != Method::Counting {

@@ -125,6 +125,12 @@ impl<V: Words> Store<V> {
         }
     }
 
+    /// Keeps the room that it has, or that it first grows to.
+    pub(crate) fn stop_growing(&mut self) {
+        let most = self.room.max(FIRST_ROOM * GROWTH);
+        self.capacity = self.capacity.min(most);
+    }
+
     /// Makes room for more tuples, where there may be more.
     #[cold]
     #[inline(never)]

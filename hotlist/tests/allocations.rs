@@ -85,6 +85,36 @@ fn growing_list() {
     }
 }
 
+/// A list that has to stop growing has no more than the room that it has, or for four values, and
+/// still tells how often its values came.
+#[test]
+fn stopped_list() {
+    let config = Config::default().precise();
+    for (known, room, bytes) in [(1, 4, 224), (4, 4, 224), (5, 16, 656)] {
+        let (lists, events) = (2_000, 600);
+        let mut sum = 0.0;
+        let mut coins = Generator::new(5);
+        for _ in 0..lists {
+            let mut list = Hotlist::<u64>::growing(&config);
+            for value in 0..known {
+                list.update(value, 0, &mut coins);
+            }
+            list.stop_growing();
+            for event in 0..events {
+                // Of every three events one is of the value that is asked for.
+                let value = if event % 3 == 0 { 0 } else { 100 + event % 40 };
+                list.update(value, event, &mut coins);
+            }
+            assert!(list.len() <= room);
+            assert_eq!(list.bytes(), bytes);
+            let tuples = list.tuples().filter(|tuple| tuple.value == 0);
+            sum += tuples.map(|tuple| tuple.estimate()).sum::<f64>();
+        }
+        let mean = sum / f64::from(lists);
+        assert!((mean - 201.0).abs() < 5.0, "{known} values: {mean}");
+    }
+}
+
 /// An aggregation buffer allocates nothing while it is written, and taking it nothing either once
 /// the snapshot has grown to its size.
 #[test]

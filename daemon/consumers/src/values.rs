@@ -270,6 +270,9 @@ impl Values {
             shared.budget.charge(tuple_bytes(&list));
             list
         });
+        if shared.budget.is_over_full() {
+            list.stop_growing();
+        }
         let before = list.bytes();
         list.update_in_window(value, moment.time, opens, &mut shared.coins);
         for _ in 1..times {

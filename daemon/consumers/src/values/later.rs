@@ -51,6 +51,9 @@ impl Values {
             times: self.times,
             long: self.long,
         };
+        if is_full {
+            returns.list.stop_growing();
+        }
         let bytes = returns.list.bytes();
         returns.count(&later, value, profile.list.as_ref(), &mut shared.coins);
         shared.budget.charge(returns.list.bytes() - bytes);
