@@ -48,10 +48,12 @@ impl<V> Tuple<V> {
         let base = (since / (since + c * before)).ln();
         let entered = -(-c * (k + 1.0) * (before + since) / since).exp_m1();
         let (as_many, as_few) = ((k * base).exp(), -((k + 1.0) * base).exp_m1() / entered);
-        if as_many < 0.5 && as_many <= as_few {
-            Trend::Rising(1.0 - as_many)
-        } else if as_few < 0.5 && self.eviction() == Eviction::ByEvent {
-            Trend::Falling(1.0 - as_few)
+        // A chance that is hardly below 1/2 may round to a confidence of 1/2.
+        let (rising, falling) = (1.0 - as_many, 1.0 - as_few);
+        if rising > 0.5 && as_many <= as_few {
+            Trend::Rising(rising)
+        } else if falling > 0.5 && self.eviction() == Eviction::ByEvent {
+            Trend::Falling(falling)
         } else {
             Trend::Unknown
         }

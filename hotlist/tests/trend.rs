@@ -106,3 +106,16 @@ fn by_weight() {
         );
     }
 }
+
+/// A chance that is less than one half by less than a number can tell is no trend.
+#[test]
+fn hardly_a_trend() {
+    let middle = (1_u64 << 60) + 65;
+    let config = Config::default().method(Method::Counting);
+    let mut list = Hotlist::<u64>::new(&config);
+    for _ in 0..2 {
+        list.update(2, middle, &mut Generator::new(0));
+    }
+    let trends: Vec<Trend> = list.tuples().map(|tuple| tuple.trend(5, 1 << 61)).collect();
+    assert_eq!(trends, [Trend::Unknown]);
+}
