@@ -294,23 +294,10 @@ pub(crate) const GCOV: Test = test(
 /// GCC takes the counts of lines, and calls directly what is mostly called; the program stays
 /// right.
 fn gcov() -> Result<()> {
-    let version = gcc_version()?;
     let of = Recorded::empty()?;
     let source = fixture("optimised.c");
-    let compile = |name: &str, more: &[&str]| {
-        let flags = ["-O2", "-g", "-Wl,--build-id"];
-        let words = [&flags[..], &["-o", name, &source], more].concat();
-        of.run("gcc", &words)
-    };
-    compile("opt", &[])?;
-    of.record(ROUNDS)?;
-    let words = [
-        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
-    ];
-    let said = text(&of.vcpi(&words)?);
+    let [said, remarks] = built_again(&of, &source, ROUNDS, "-fopt-info-optimized")?;
     ensure!(said.contains("lines are known of"), "{said}");
-    let words = ["-fauto-profile=opt.afdo", "-fopt-info-optimized"];
-    let remarks = text(&compile("better", &words)?);
     let promoted = |line: &str| line.contains("direct call") && line.contains("upwards");
     ensure!(remarks.lines().any(promoted), "{remarks}");
     println!("{said}");
@@ -339,29 +326,34 @@ pub(crate) const INLINED: Test = test(
 /// GCC inlines again what it had inlined several calls deep, where that is hot. It knows of a call
 /// that it does not inline before it looks at counts only what is counted at the call itself.
 fn inlined() -> Result<()> {
-    let version = gcc_version()?;
     let of = Recorded::empty()?;
     let source = fixture("inlined.c");
     let code = std::fs::read_to_string(&source)?;
     let hot = code.lines().position(|line| line.trim() == "put(out, c);");
     let hot = format!("inlined.c:{}:", hot.context("no hot call")? + 1);
-    let compile = |name: &str, more: &[&str]| {
-        let flags = ["-O2", "-g", "-Wl,--build-id"];
-        let words = [&flags[..], &["-o", name, &source], more].concat();
-        of.run("gcc", &words)
-    };
-    compile("opt", &[])?;
-    of.record("700000")?;
-    let words = [
-        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
-    ];
-    of.vcpi(&words)?;
     // Without the option by which GCC inlines several calls deep before it looks at counts.
-    let words = ["-fauto-profile=opt.afdo", "-fopt-info-inline-optimized"];
-    let remarks = text(&compile("better", &words)?);
+    let [_, remarks] = built_again(&of, &source, "700000", "-fopt-info-inline-optimized")?;
     let is_hot = |line: &str| line.contains(&hot) && line.contains("put_line");
     ensure!(remarks.lines().any(is_hot), "{remarks}");
     same(&of, "better", "opt")
+}
+
+/// Has GCC build a program, records it, and has GCC build it again with its counts of lines: what
+/// the export said, and what the compiler did.
+fn built_again(of: &Recorded, source: &str, rounds: &str, remarks: &str) -> Result<[String; 2]> {
+    let compile = |name: &str, more: &[&str]| {
+        let words = ["-O2", "-g", "-Wl,--build-id", "-o", name, source];
+        of.run("gcc", &[&words, more].concat())
+    };
+    compile("opt", &[])?;
+    of.record(rounds)?;
+    let version = gcc_version()?;
+    let words = [
+        "export", "gcov", "-i", "opt.db", "--image", "./opt", "--gcc", &version, "-o", "opt.afdo",
+    ];
+    let said = text(&of.vcpi(&words)?);
+    let better = compile("better", &["-fauto-profile=opt.afdo", remarks])?;
+    Ok([said, text(&better)])
 }
 
 /// A GCC that is known to take counts of lines.
