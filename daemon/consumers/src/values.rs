@@ -265,21 +265,18 @@ impl Values {
             profile.last_window = window;
             profile.windows += u64::from(times);
         }
-        let list = profile.list.get_or_insert_with(|| {
-            let list = Hotlist::growing(&self.config);
-            shared.budget.charge(tuple_bytes(&list));
-            list
-        });
+        let before = profile.list.as_ref().map_or(0, tuple_bytes);
+        let growing = || Hotlist::growing(&self.config);
+        let list = profile.list.get_or_insert_with(growing);
         if shared.budget.is_over_full() {
             list.stop_growing();
         }
-        let before = list.bytes();
         list.update_in_window(value, moment.time, opens, &mut shared.coins);
         for _ in 1..times {
             // To the list it is another event of the window: so intervals know of it.
             list.update_in_window(value, moment.time, false, &mut shared.coins);
         }
-        shared.budget.charge(list.bytes() - before);
+        shared.budget.charge(tuple_bytes(list) - before);
         next
     }
 

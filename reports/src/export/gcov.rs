@@ -14,7 +14,7 @@ use flow::Exit;
 
 use super::Export;
 use super::profgen::count;
-use super::program::positions::{FunctionId, LookUp, PositionFrame, positions};
+use super::program::positions::{FunctionEntry, FunctionId, LookUp, PositionFrame, positions};
 use super::program::{CODE, CountedFunction, Program, options};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
@@ -152,12 +152,13 @@ impl SourceCounts {
             let mut source = SourceCounts::default();
             for function in &program.functions {
                 let position = look_up(&[function.start()]).pop().unwrap_or_default();
-                let Some((frame, id)) = position.frames.last().zip(position.functions.last())
+                let Some((frame, entry)) = position.frames.last().zip(position.entries.last())
                 else {
                     continue;
                 };
                 if function.name.starts_with(MANGLED) && !frame.name.starts_with(MANGLED) {
-                    source.names.insert(*id, Rc::from(original(&function.name)));
+                    let name = Rc::from(original(&function.name));
+                    source.names.insert(entry.function, name);
                 }
             }
             for function in &program.functions {
@@ -186,24 +187,23 @@ impl SourceCounts {
         // most.
         let mut most: BTreeMap<Vec<(Rc<str>, u32)>, PlaceCounts> = BTreeMap::new();
         for ((address, count), position) in at.iter().zip(look_up(&addresses)) {
-            let step = |(frame, id): (&PositionFrame, &FunctionId)| {
-                let name = match (self.names.get(id), original(&frame.name)) {
+            let step = |(frame, entry): (&PositionFrame, &FunctionEntry)| {
+                let name = match (self.names.get(&entry.function), original(&frame.name)) {
                     (Some(name), _) => name.clone(),
                     (None, cut) if cut.len() < frame.name.len() => Rc::from(cut),
                     (None, _) => frame.name.clone(),
                 };
                 Some((name, distance(frame)?))
             };
-            let frames = position.frames.iter().zip(&position.functions);
+            let frames = position.frames.iter().zip(&position.entries);
             let steps: Option<Vec<_>> = frames.rev().map(step).collect();
             let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
                 continue;
             };
             // A call that was inlined ran as often as what it calls was entered: where the compiler
             // does not inline it in time, this is all that it knows of it.
-            let entered = position.entered.iter().rev().enumerate().skip(1);
-            for (depth, entered) in entered {
-                let count = entered.and_then(|address| counts.get(&address));
+            for (depth, entry) in position.entries.iter().rev().enumerate().skip(1) {
+                let count = entry.entered.and_then(|address| counts.get(&address));
                 if let (Some(count), Some(call)) = (count, steps.get(..depth)) {
                     let place = most.entry(call.to_vec()).or_default();
                     place.count = place.count.max(*count);

@@ -35,10 +35,8 @@ pub(crate) struct Position {
     pub(crate) frames: Vec<PositionFrame>,
     /// What tells apart the code of one line, for each frame: LLVM's base discriminator.
     pub(crate) discriminators: Vec<u32>,
-    /// Where each frame's code is entered; `None`: debug information does not say.
-    pub(crate) entered: Vec<Option<u64>>,
-    /// Which function's copy each frame is.
-    pub(crate) functions: Vec<FunctionId>,
+    /// What debug information says of the functions, for each frame.
+    pub(crate) entries: Vec<FunctionEntry>,
     /// How often the loop around it was unrolled, as far as LLVM says so: each execution stands for
     /// so many.
     pub(crate) copies: u32,
@@ -50,15 +48,15 @@ pub(crate) type FunctionId = (Option<DebugInfoOffset>, Option<DwoId>, UnitOffset
 
 /// What an entry of a function, or of one that was inlined, says.
 #[derive(Clone, Copy, Debug)]
-struct FunctionEntry {
+pub(crate) struct FunctionEntry {
     /// The line where it is declared; 0: not known.
     declared: u32,
     /// Which code of its line calls it, as LLVM tells apart what was inlined.
     call: u64,
-    /// The address where it is entered.
-    entered: Option<u64>,
-    /// Whose copy it is.
-    function: FunctionId,
+    /// The address where its code is entered; `None`: not known.
+    pub(crate) entered: Option<u64>,
+    /// Which function's copy it is.
+    pub(crate) function: FunctionId,
 }
 
 impl FunctionEntry {
@@ -116,8 +114,7 @@ pub(crate) fn positions<T>(elf: &Elf, work: impl FnOnce(&mut LookUp<'_>) -> T) -
                 let all = std::iter::once(own).chain(calls).map(base);
                 Position {
                     discriminators: all.take(frames.len()).collect(),
-                    entered: said.iter().map(|entry| entry.entered).collect(),
-                    functions: said.iter().map(|entry| entry.function).collect(),
+                    entries: said,
                     frames,
                     copies: factor(own),
                 }
