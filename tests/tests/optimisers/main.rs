@@ -43,10 +43,10 @@ const FEW_ROUNDS: &str = "20";
 
 /// Least overlap with exact counts inside functions, in percent, and least distance from what
 /// samples alone give.
-const OVERLAP: f64 = 84.0;
+const OVERLAP: f64 = 88.0;
 const BETTER: f64 = 20.0;
 /// Greatest mean error of a branch's probability, in percent.
-const ERROR: f64 = 5.0;
+const ERROR: f64 = 4.0;
 
 fn main() -> ExitCode {
     let tests = [
