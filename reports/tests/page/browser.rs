@@ -2,9 +2,12 @@
 //! the descriptors 3 and 4.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// The browser, as Debian calls it.
@@ -38,6 +41,7 @@ impl Browser {
             .arg(folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()
             .expect("the shell runs");
         let to = child.stdin.take().expect("is piped");
@@ -219,8 +223,10 @@ impl Browser {
 }
 
 impl Drop for Browser {
+    /// Ends it with its helpers, which would save something into the folder that goes.
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let group = i32::try_from(self.child.id()).map(Pid::from_raw);
+        let _ = group.map(|group| killpg(group, Signal::SIGKILL));
         let _ = self.child.wait();
     }
 }

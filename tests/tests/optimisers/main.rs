@@ -80,15 +80,34 @@ fn main() -> ExitCode {
 
 /// A folder with the program `opt` and its recording `opt.db`.
 struct Recorded {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// The same, where it goes with this.
+    _temporary: Option<tempfile::TempDir>,
     programs: Programs,
 }
 
 impl Recorded {
     /// A folder with nothing in it.
     fn empty() -> Result<Recorded> {
+        let temporary = tempfile::tempdir()?;
         Ok(Recorded {
-            folder: tempfile::tempdir()?,
+            folder: temporary.path().to_path_buf(),
+            _temporary: Some(temporary),
+            programs: Programs::find()?,
+        })
+    }
+
+    /// The same, for what lives as long as the program, so that nothing removes its folder: the
+    /// next run begins with that.
+    fn shared() -> Result<Recorded> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("optimisers");
+        if folder.is_dir() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        Ok(Recorded {
+            folder,
+            _temporary: None,
             programs: Programs::find()?,
         })
     }
@@ -103,7 +122,7 @@ impl Recorded {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     /// Exports to a file, and says what `vcpi` said.
@@ -115,7 +134,7 @@ impl Recorded {
 
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }
 
@@ -179,7 +198,7 @@ fn recorded() -> Result<&'static Recorded> {
 }
 
 fn record() -> Result<Recorded> {
-    let recorded = Recorded::empty()?;
+    let recorded = Recorded::shared()?;
     recorded.compile(&[], "opt")?;
     recorded.record(ROUNDS)?;
     Ok(recorded)
