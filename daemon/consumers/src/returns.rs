@@ -73,6 +73,8 @@ pub(super) struct Later {
     pub(super) times: u32,
     /// See [`long`].
     pub(super) long: u32,
+    /// The first event of the window was of the same profile.
+    pub(super) as_first: bool,
 }
 
 impl Returns {
@@ -114,10 +116,7 @@ impl Returns {
         self.returned += u64::from(is_early(at.before, at.long)) * u64::from(at.times);
         self.came_by(at.depth, at.long, at.times);
         let gap = at.depth.saturating_sub(at.before);
-        // So most windows of long intervals need not count an event twice, which would look as if
-        // it came again.
-        let accepted = f64::from(at.times) * acceptance(gap, at.long);
-        let times = accepted as u64 + u64::from(coins.uniform() <= accepted.fract());
+        let times = accepted((gap, at.long), at.times, coins);
         if times == 0 {
             return;
         }
@@ -126,7 +125,7 @@ impl Returns {
             self.unknown += times;
             return;
         };
-        if let Some(first) = self.first_value {
+        if let Some(first) = self.first_value.filter(|_| at.as_first) {
             self.compare(first, firsts, value);
         }
         let window = at.window as u32;
@@ -151,16 +150,21 @@ impl Returns {
     }
 
     /// Whether later events do not depend on the first one of their window.
-    pub fn is_independent(&self) -> bool {
+    pub(super) fn is_independent(&self) -> bool {
         self.alike.is_independent()
+    }
+
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    pub(super) fn early_and_returned(&self) -> (u64, u64) {
+        (self.early, self.returned)
     }
 
     /// Events reached, and the unknown among them: for each known event as many as there are early
     /// ones without a next for each one that has one.
-    pub fn reached_and_unknown(&self) -> (u64, u64) {
-        let missing = self.early.saturating_sub(self.returned);
+    pub(super) fn reached_and_unknown(&self, (early, returned): (u64, u64)) -> (u64, u64) {
+        let missing = early.saturating_sub(returned);
         let known = u128::from(self.reached - self.unknown);
-        let unseen = known * u128::from(missing) / u128::from(self.returned.max(1));
+        let unseen = known * u128::from(missing) / u128::from(returned.max(1));
         let unseen = u64::try_from(unseen).unwrap_or(u64::MAX);
         (
             self.reached.saturating_add(unseen),
@@ -170,7 +174,7 @@ impl Returns {
 }
 
 /// Whether an event leaves its window three quarters of its length.
-fn is_early(depth: u32, long: u32) -> bool {
+pub(super) fn is_early(depth: u32, long: u32) -> bool {
     depth <= long / 4
 }
 
@@ -178,6 +182,14 @@ fn is_early(depth: u32, long: u32) -> bool {
 fn acceptance(gap: u32, long: u32) -> f64 {
     let left = long.saturating_sub(gap).max(1);
     (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
+}
+
+/// How often an event counts that comes so many instructions behind the one before it, in a window
+/// of so many that counts `times` times. Most windows of long intervals need not count an event
+/// twice, which would look as if it came again.
+pub(super) fn accepted((gap, long): (u32, u32), times: u32, coins: &mut Generator) -> u64 {
+    let accepted = f64::from(times) * acceptance(gap, long);
+    accepted as u64 + u64::from(coins.uniform() <= accepted.fract())
 }
 
 #[cfg(test)]
@@ -189,6 +201,8 @@ struct OneSite {
     tables: crate::tables::Tables,
     site: crate::events::SiteId,
     window: crate::events::Context,
+    /// Who called, where values are kept apart by that.
+    caller: Option<crate::events::PcId>,
 }
 
 #[cfg(test)]
@@ -199,7 +213,7 @@ impl OneSite {
         let options = Options {
             lists: hotlist::Config::default().precise(),
             window,
-            by_caller: false,
+            by_caller: true,
         };
         let coins = hotlist::Generator::new(seed);
         let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
@@ -228,6 +242,7 @@ impl OneSite {
                 times: 1,
                 part: 1.0,
             },
+            caller: None,
         }
     }
 
@@ -249,7 +264,7 @@ impl OneSite {
             window: &self.window,
             site: Some(self.site),
             depth,
-            caller: None,
+            caller: self.caller,
         };
         let event = (interpreter::Parameter::Arg(0), Some(value));
         let tables = &mut self.tables;
@@ -264,7 +279,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::events::{At, Consumer, Target};
+    use crate::events::{At, Consumer, PcId, Target};
 
     const WINDOW: u32 = 200;
 
@@ -311,13 +326,12 @@ mod tests {
         };
         let values = &bench.tables.consumers.values;
         let profile = &values.profiles[0];
-        let returns = values.returns_of(profile).expect("it came back");
-        let (reached, unknown) = returns.reached_and_unknown();
+        let later = values.executions_of(profile).expect("it came back");
         (
             percent(profile.list.as_ref().expect("it was seen")),
-            percent(&returns.list),
-            1.0 - unknown as f64 / reached as f64,
-            returns.is_independent(),
+            percent(&later.returns.list),
+            1.0 - later.unknown as f64 / later.reached as f64,
+            later.is_independent,
         )
     }
 
@@ -436,6 +450,98 @@ mod tests {
             tables.counters()[&CounterKey::from(Counter::WindowsTwice)],
             1
         );
+    }
+
+    /// Shares of the value 2 in the profiles of all callers together, by time and by executions; of
+    /// the executions those that are known, and whether they are independent. The value tells who
+    /// calls.
+    fn seen_from_callers(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
+        let mut random = StdRng::seed_from_u64(11);
+        let mut bench = OneSite::new(WINDOW, 11);
+        let see = |bench: &mut OneSite, depth, value: u64| {
+            bench.caller = Some(PcId(value as u32));
+            bench.see(depth, value);
+        };
+        for window in 1..=20_000 {
+            bench.begin(window, 1, 1.0);
+            let first = loop {
+                let stretch = next(&mut random);
+                if random.random_range(0..1000) < stretch.time {
+                    break stretch;
+                }
+            };
+            let mut depth = random.random_range(1..=first.instructions);
+            let mut stretch = first;
+            while depth <= WINDOW {
+                see(&mut bench, depth, stretch.value);
+                stretch = next(&mut random);
+                depth += stretch.instructions;
+            }
+        }
+        let values = &bench.tables.consumers.values;
+        let (mut firsts, mut laters) = ([0.0; 3], [0.0; 3]);
+        let (mut reached, mut unknown, mut is_independent) = (0, 0, true);
+        for (profile, of) in values.profiles.iter().map(|profile| {
+            let PcId(of) = profile.key.caller.expect("somebody called");
+            (profile, of as usize)
+        }) {
+            firsts[of] = profile.reached as f64;
+            if let Some(later) = values.executions_of(profile) {
+                laters[of] = (later.reached - later.unknown) as f64;
+                reached += later.reached;
+                unknown += later.unknown;
+                is_independent &= later.is_independent;
+            }
+        }
+        let percent = |of: [f64; 3]| 100.0 * of[2] / (of[1] + of[2]);
+        (
+            percent(firsts),
+            percent(laters),
+            1.0 - unknown as f64 / reached as f64,
+            is_independent,
+        )
+    }
+
+    /// A site that calls once in a while, never twice in a window, has its share of all calls of a
+    /// function, and not an event of each window that comes by it.
+    #[test]
+    fn seldom_called() {
+        let mut turn = 0;
+        let (time, executions, known, independent) = seen_from_callers(|_| {
+            turn = (turn + 1) % 32;
+            stretch(if turn == 0 { 2 } else { 1 }, 10, 20)
+        });
+        assert!((time - 3.1).abs() < 0.5, "{time} for 3.1");
+        assert!((executions - 3.1).abs() < 0.5, "{executions} for 3.1");
+        assert!(known > 0.97 && independent, "{known}");
+    }
+
+    /// Of all callers together first events are shares of time, later ones of executions.
+    #[test]
+    fn both_bases_of_callers() {
+        let (time, executions, known, independent) =
+            seen_from_callers(|random| match random.random_bool(0.1) {
+                true => stretch(2, 40, 400),
+                false => stretch(1, 40, 50),
+            });
+        let by_time = 100.0 * 40.0 / (40.0 + 0.9 * 50.0);
+        assert!((time - by_time).abs() < 1.5, "{time} for {by_time}");
+        assert!((executions - 10.0).abs() < 1.5, "{executions} for 10");
+        assert!(known > 0.97 && independent, "{known}");
+    }
+
+    /// Sites that call for longer than a window are found out, though each has one value alone.
+    #[test]
+    fn callers_that_last() {
+        let mut turn = 0;
+        let (.., independent) = seen_from_callers(|_| {
+            turn = (turn + 1) % 80;
+            match turn < 40 {
+                true => stretch(2, 20, 400),
+                false => stretch(1, 20, 50),
+            }
+        });
+        assert!(!independent);
     }
 
     /// In short windows all events are of one kind.

@@ -2,6 +2,7 @@
 
 mod later;
 mod strings;
+mod visits;
 
 use std::array;
 
@@ -11,6 +12,7 @@ use interpreter::{OTHER_ARGUMENTS, Parameter};
 use rustc_hash::FxHashMap;
 
 use self::strings::Strings;
+use self::visits::{Place, Visited, Visits};
 use super::returns::{self, Returns};
 use crate::events::{
     Arguments, At, Call, Consumer, Context, Ending, Event, Load, NONE, Options, Owner, PcId,
@@ -57,6 +59,8 @@ pub struct ValueProfile {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) caller: Option<PcId>,
+    /// What it is to its window, where values are kept apart by who called.
+    visited: Option<Visited>,
     /// Number of the window, from 1.
     pub(super) window: u64,
     /// Which of its instructions this is, from 1.
@@ -92,6 +96,7 @@ pub struct Values {
     /// All profiles. Those of one instruction are linked.
     pub profiles: Vec<ValueProfile>,
     pub(super) returns: Vec<Returns>,
+    visits: Visits,
     /// Profiles of sites that have many.
     spilled: FxHashMap<ProfileKey, u32>,
     pub(super) config: Config,
@@ -121,6 +126,7 @@ impl Values {
     fn moment(at: &At<'_>, caller: Option<PcId>) -> Moment {
         Moment {
             caller,
+            visited: None,
             window: at.window.number,
             depth: at.depth,
             time: at.window.time,
@@ -243,7 +249,11 @@ impl Values {
         let window = moment.window as u32;
         let opens = profile.last_window != window;
         if self.long != 0 {
-            if !opens && profile.last_depth != moment.depth {
+            let is_later = match moment.visited {
+                Some(visited) => !visited.opens,
+                None => !opens && profile.last_depth != moment.depth,
+            };
+            if is_later {
                 self.count_return(shared, index, value, moment);
                 return next;
             }
@@ -298,11 +308,40 @@ impl Values {
         let Some(mut place) = at.site.and_then(|site| Self::place(shared, site, None)) else {
             return;
         };
-        let moment = Self::moment(at, caller);
+        let mut moment = Self::moment(at, caller);
+        if caller.is_some() && !self.visit(shared, &place, &mut moment, false) {
+            return;
+        }
         for &(parameter, value) in events {
             self.known += u64::from(value.is_some());
             self.add_value(shared, &mut place, parameter, value, moment);
         }
+    }
+
+    /// Takes note that the window comes to a place whose values are kept apart by who called;
+    /// whether there is room for it.
+    fn visit(
+        &mut self,
+        shared: &mut Shared,
+        place: &ValueSlots,
+        moment: &mut Moment,
+        is_text: bool,
+    ) -> bool {
+        let owner = shared.sites.get(place.site.0 as usize).map(|of| of.owner);
+        let (Some(owner), Some(caller)) = (owner, moment.caller) else {
+            return false;
+        };
+        // In short windows all events are of one kind.
+        if self.long != 0 {
+            let of = Place {
+                owner,
+                pc: place.pc,
+                is_text,
+            };
+            let lengths = (self.times, self.long);
+            moment.visited = self.visits.come(shared, (of, caller), moment, lengths);
+        }
+        self.long == 0 || moment.visited.is_some()
     }
 
     /// Counts the arguments of a call at its callee.
@@ -344,10 +383,14 @@ impl Values {
     ) {
         let known = events.iter().filter(|(_, value)| value.is_some());
         self.known += known.count() as u64;
-        let moment = Self::moment(at, Some(caller));
+        let mut moment = Self::moment(at, Some(caller));
         let Some(mut place) = Self::place(shared, site, Some(callee)) else {
             return;
         };
+        let is_text = matches!(events, [(Parameter::Text(_), _), ..]);
+        if !self.visit(shared, &place, &mut moment, is_text) {
+            return;
+        }
         for &(parameter, value) in events {
             self.add_value(shared, &mut place, parameter, value, moment);
         }
@@ -385,12 +428,16 @@ impl Values {
             self.put_returns(shared, returns.clone());
             u32::try_from(self.returns.len() - 1).unwrap_or(NONE)
         });
+        let key = ProfileKey {
+            pc: pc(profile.key.pc),
+            caller: profile.key.caller.map(pc),
+            ..profile.key
+        };
+        if let (Some(of), Some(to)) = (Place::of(&profile.key), Place::of(&key)) {
+            self.visits.copy(&from.visits, (&of, to), shared);
+        }
         let copy = ValueProfile {
-            key: ProfileKey {
-                pc: pc(profile.key.pc),
-                caller: profile.key.caller.map(pc),
-                ..profile.key
-            },
+            key,
             next: NONE,
             returns: of_executions.unwrap_or(NONE),
             list: profile.list.clone(),
@@ -409,6 +456,7 @@ impl Consumer for Values {
         Self {
             profiles: Vec::new(),
             returns: Vec::new(),
+            visits: Visits::default(),
             spilled: FxHashMap::default(),
             config: options.lists,
             by_caller: options.by_caller,

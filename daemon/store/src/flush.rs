@@ -203,10 +203,11 @@ impl Snapshot {
                 list: list.unwrap_or_default(),
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
-            if let Some(returns) = tables.consumers.values.returns_of(profile) {
-                let (reached, mut unknown) = returns.reached_and_unknown();
+            if let Some(later) = tables.consumers.values.executions_of(profile) {
+                let (reached, mut unknown) = (later.reached, later.unknown);
+                let returns = later.returns;
                 let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));
-                if !returns.is_independent() {
+                if !later.is_independent {
                     (unknown, windows, list) = (reached, 0, Estimates::default());
                 }
                 let of_executions = NewHotlist {

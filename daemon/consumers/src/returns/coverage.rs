@@ -116,10 +116,10 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
         let (low, high) = sum.interval(&tuple, &draws);
         Some(low - 1e-9 <= truth && truth <= high + 1e-9)
     };
-    let returns = values.returns_of(profile).filter(|of| of.is_independent());
-    let of_executions = returns.and_then(|returns| {
-        let (reached, unknown) = returns.reached_and_unknown();
-        let told = unknown * 10 <= reached;
+    let later = values.executions_of(profile);
+    let of_executions = later.filter(|of| of.is_independent).and_then(|later| {
+        let (reached, returns) = (later.reached, later.returns);
+        let told = later.unknown * 10 <= reached;
         told.then(|| holds(&returns.list, reached, returns.windows, 0.0, executions))?
     });
     let even = bench.tables.evenness * profile.windows as f64 / f64::from(SAMPLES);

@@ -1,0 +1,242 @@
+//! When windows come to a place whose values are kept apart by who called.
+//!
+//! Which event of a window is its first one, and how far it is to the next, belongs to the place:
+//! the function that is called, or the instruction. Were it told for each call site by itself, a
+//! site that is called once in a while would have a first event in each window that comes by it,
+//! and one that does not come back within a window would have no later ones. So neither the first
+//! events of all sites together were those of time, nor the later ones those of executions.
+
+use counters::Loss;
+use interpreter::Parameter;
+use rustc_hash::FxHashMap;
+
+use super::{Moment, ProfileKey};
+use crate::alike::Alike;
+use crate::events::{NONE, Owner, PcId, Shared};
+use crate::returns::{accepted, is_early};
+
+/// A place of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) owner: Owner,
+    /// The instruction, or the function that is called.
+    pub(super) pc: PcId,
+    /// The values are texts, which are told when the window has ended.
+    pub(super) is_text: bool,
+}
+
+impl Place {
+    /// That of a profile that is kept apart by who called.
+    pub(super) fn of(key: &ProfileKey) -> Option<Place> {
+        key.caller.map(|_| Place {
+            owner: key.owner,
+            pc: key.pc,
+            is_text: matches!(key.parameter, Parameter::Text(_)),
+        })
+    }
+}
+
+/// What an event is to its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Visited {
+    /// It is the place's first one.
+    pub(super) opens: bool,
+    /// The instruction of the window that had the one before, if there is one.
+    pub(super) before: u32,
+    /// The window's first event was called by whom this one is.
+    pub(super) as_first: bool,
+}
+
+/// Events of one caller: the first ones of their windows, and those of later ones that count.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    pc: PcId,
+    firsts: u64,
+    laters: u64,
+}
+
+/// A place's last event, and what is known of all.
+#[derive(Clone, Debug)]
+pub(super) struct Visit {
+    /// The window, the lower half of its number, and the instruction of it, from 1; 0 before the
+    /// first event.
+    window: u32,
+    depth: u32,
+    last: Visited,
+    /// Who called at the first event of that window.
+    first: PcId,
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    early: u64,
+    returned: u64,
+    firsts: u64,
+    laters: u64,
+    callers: Vec<Caller>,
+    /// How far the caller of a later event depends on that of the first.
+    alike: Alike,
+}
+
+/// Callers that are told apart in one place; all others are one.
+const CALLERS: usize = 16;
+
+/// Rough size of an entry with its share of the hash table and of its callers, in bytes.
+const VISIT_BYTES: usize = 2 * size_of::<(Place, Visit)>();
+const CALLER_BYTES: usize = 2 * size_of::<Caller>();
+
+impl Visit {
+    fn new() -> Self {
+        Self {
+            window: 0,
+            depth: 0,
+            last: Visited {
+                opens: true,
+                before: 0,
+                as_first: true,
+            },
+            first: PcId(NONE),
+            early: 0,
+            returned: 0,
+            firsts: 0,
+            laters: 0,
+            callers: Vec::new(),
+            alike: Alike::default(),
+        }
+    }
+
+    /// Where a caller is counted.
+    fn caller(&mut self, pc: PcId, shared: &mut Shared) -> usize {
+        let found = |pc: PcId| self.callers.iter().position(|of| of.pc == pc);
+        let others = PcId(NONE);
+        if let Some(at) = found(pc) {
+            return at;
+        }
+        let pc = if self.callers.len() < CALLERS {
+            pc
+        } else {
+            others
+        };
+        found(pc).unwrap_or_else(|| {
+            shared.budget.charge(CALLER_BYTES);
+            self.callers.push(Caller {
+                pc,
+                firsts: 0,
+                laters: 0,
+            });
+            self.callers.len() - 1
+        })
+    }
+
+    /// Counts an event, unless it is of the one counted last: all values of a call come one after
+    /// the other.
+    fn comes(
+        &mut self,
+        shared: &mut Shared,
+        by: PcId,
+        moment: &Moment,
+        (times, long): (u32, u32),
+    ) -> Visited {
+        let window = moment.window as u32;
+        if (self.window, self.depth) == (window, moment.depth) {
+            return self.last;
+        }
+        let at = self.caller(by, shared);
+        let by = self.callers[at].pc;
+        let opens = self.depth == 0 || self.window != window;
+        let before = self.depth;
+        (self.window, self.depth) = (window, moment.depth);
+        let count = u64::from(times);
+        self.early += u64::from(is_early(moment.depth, long)) * count;
+        if opens {
+            self.first = by;
+            self.firsts += count;
+            self.callers[at].firsts += count;
+        } else {
+            self.returned += u64::from(is_early(before, long)) * count;
+            let gap = moment.depth.saturating_sub(before);
+            self.later(at, accepted((gap, long), times, &mut shared.coins));
+        }
+        self.last = Visited {
+            opens,
+            before,
+            as_first: self.first == by,
+        };
+        self.last
+    }
+
+    /// Counts a later event so often, and compares its caller with that of the first.
+    fn later(&mut self, at: usize, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let first = self.callers.iter().find(|of| of.pc == self.first);
+        if let Some(first) = first
+            && self.laters > 0
+        {
+            let [among, of_firsts] = [(first.laters, self.laters), (first.firsts, self.firsts)]
+                .map(|(of, all)| of as f64 / all.max(1) as f64);
+            let is_equal = self.callers[at].pc == self.first;
+            self.alike.count(is_equal, among, of_firsts);
+        }
+        self.laters += times;
+        self.callers[at].laters += times;
+    }
+
+    /// Events in the first quarter of a window, and those of them that had a next one.
+    pub(super) fn early_and_returned(&self) -> (u64, u64) {
+        (self.early, self.returned)
+    }
+
+    /// Whether who called later does not depend on who called first.
+    pub(super) fn is_independent(&self) -> bool {
+        self.alike.is_independent()
+    }
+}
+
+/// All places whose values are kept apart by who called.
+#[derive(Debug, Default)]
+pub(super) struct Visits {
+    places: FxHashMap<Place, Visit>,
+}
+
+impl Visits {
+    /// A window that counts so often, of at most `long` instructions, comes to a place. `None`,
+    /// and counted, if there is no room.
+    pub(super) fn come(
+        &mut self,
+        shared: &mut Shared,
+        (place, caller): (Place, PcId),
+        moment: &Moment,
+        lengths: (u32, u32),
+    ) -> Option<Visited> {
+        if !self.places.contains_key(&place) {
+            if shared.budget.is_over_full() {
+                shared.lost.count(Loss::TableFullValues, 1);
+                return None;
+            }
+            shared.budget.charge(VISIT_BYTES);
+        }
+        let visit = self.places.entry(place).or_insert_with(Visit::new);
+        Some(visit.comes(shared, caller, moment, lengths))
+    }
+
+    /// What is known of a place.
+    pub(super) fn of(&self, place: &Place) -> Option<&Visit> {
+        self.places.get(place)
+    }
+
+    /// Takes over what another one knows of a place, which is `to` here.
+    pub(super) fn copy(&mut self, from: &Self, (of, to): (&Place, Place), shared: &mut Shared) {
+        if !self.places.contains_key(&to)
+            && let Some(visit) = from.of(of)
+        {
+            shared.budget.charge(VISIT_BYTES);
+            let callers = Vec::new();
+            self.places.insert(
+                to,
+                Visit {
+                    callers,
+                    ..visit.clone()
+                },
+            );
+        }
+    }
+}
