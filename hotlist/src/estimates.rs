@@ -98,6 +98,23 @@ impl<V: Words> Estimates<V> {
     }
 }
 
+impl<V: Words + Copy> Estimates<V> {
+    /// Makes up for events that were offered with the probability 1/`weight` each, whatever else
+    /// was. The estimates stay unbiased, and so do the variances: of n events of a value n/`weight`
+    /// were offered on average, and the variance of that is n/`weight` (1 - 1/`weight`). How events
+    /// come together in windows is not known afterwards.
+    pub fn undo_thinning(&mut self, weight: f64) {
+        self.events *= weight;
+        self.threshold *= weight;
+        self.pairs = None;
+        for tuple in &mut self.tuples {
+            let thinned = tuple.estimate * weight * (weight - 1.0);
+            tuple.variance = tuple.variance * weight * weight + thinned;
+            tuple.estimate *= weight;
+        }
+    }
+}
+
 impl<V: Words> From<&Hotlist<V>> for Estimates<V> {
     fn from(list: &Hotlist<V>) -> Self {
         let mut estimates = Self::default();

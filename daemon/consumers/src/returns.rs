@@ -154,6 +154,12 @@ impl Returns {
         self.alike.is_independent()
     }
 
+    /// Events accepted, and those of them without a known value. Each was with a probability of
+    /// 1/[`MOST_TURNED_AWAY`] at least.
+    pub(super) fn accepted(&self) -> (u64, u64) {
+        (self.reached, self.unknown)
+    }
+
     /// Events in the first quarter of a window, and those of them that had a next one.
     pub(super) fn early_and_returned(&self) -> (u64, u64) {
         (self.early, self.returned)
@@ -178,10 +184,13 @@ pub(super) fn is_early(depth: u32, long: u32) -> bool {
     depth <= long / 4
 }
 
+/// Of so many later events that come at once one is accepted.
+pub(super) const MOST_TURNED_AWAY: f64 = 4.0;
+
 /// The probability with which an event is accepted so many instructions after the one before.
 fn acceptance(gap: u32, long: u32) -> f64 {
     let left = long.saturating_sub(gap).max(1);
-    (f64::from(long) / 4.0 / f64::from(left)).min(1.0)
+    (f64::from(long) / MOST_TURNED_AWAY / f64::from(left)).min(1.0)
 }
 
 /// How often an event counts that comes so many instructions behind the one before it, in a window
@@ -542,6 +551,32 @@ mod tests {
             }
         });
         assert!(!independent);
+    }
+
+    /// A loop of two rounds in a function that is called less than once in a window: all events
+    /// that windows saw have both rounds, where first events have the first round alone.
+    #[test]
+    fn few_rounds() {
+        let mut bench = OneSite::new(WINDOW, 7);
+        for window in 1..=4_000 {
+            bench.begin(window, 1, 1.0);
+            let depth = 1 + window as u32 % WINDOW;
+            for (depth, value) in [(depth, 1), (depth + 6, 2)] {
+                if depth <= WINDOW {
+                    bench.see(depth, value);
+                }
+            }
+        }
+        let values = &bench.tables.consumers.values;
+        let seen = values.seen_of(&values.profiles[0]);
+        let all = seen.list.events();
+        let second = seen.list.tuples().find(|tuple| tuple.value == 2);
+        let part = second.expect("it was seen").estimate / all;
+        assert!(
+            (all - seen.reached).abs() < 1.0 && seen.unknown < 1.0,
+            "{seen:?}"
+        );
+        assert!((part - 0.5).abs() < 0.03, "{part}");
     }
 
     /// In short windows all events are of one kind.

@@ -318,32 +318,6 @@ impl Values {
         }
     }
 
-    /// Takes note that the window comes to a place whose values are kept apart by who called;
-    /// whether there is room for it.
-    fn visit(
-        &mut self,
-        shared: &mut Shared,
-        place: &ValueSlots,
-        moment: &mut Moment,
-        is_text: bool,
-    ) -> bool {
-        let owner = shared.sites.get(place.site.0 as usize).map(|of| of.owner);
-        let (Some(owner), Some(caller)) = (owner, moment.caller) else {
-            return false;
-        };
-        // In short windows all events are of one kind.
-        if self.long != 0 {
-            let of = Place {
-                owner,
-                pc: place.pc,
-                is_text,
-            };
-            let lengths = (self.times, self.long);
-            moment.visited = self.visits.come(shared, (of, caller), moment, lengths);
-        }
-        self.long == 0 || moment.visited.is_some()
-    }
-
     /// Counts the arguments of a call at its callee.
     fn add_call(&mut self, shared: &mut Shared, at: &At<'_>, call: &Call<'_>, of: &Arguments<'_>) {
         let (Some(callee), Some(site)) = (call.callee.id(), at.site) else {
@@ -394,27 +368,6 @@ impl Values {
         for &(parameter, value) in events {
             self.add_value(shared, &mut place, parameter, value, moment);
         }
-    }
-
-    /// Counts what the arguments of the window's calls point to, as far as it was loaded. Of the
-    /// rest nothing is told: the arguments themselves say how many calls there were.
-    #[cold]
-    fn add_strings(&mut self, shared: &mut Shared, window: &Context) {
-        let strings = std::mem::take(&mut self.strings);
-        for pending in strings.pending() {
-            let Some(text) = pending.text() else { continue };
-            let at = At {
-                window,
-                site: Some(pending.site),
-                depth: pending.depth,
-                caller: None,
-            };
-            let to = (pending.site, pending.callee, pending.caller);
-            let event = (Parameter::Text(pending.number), Some(text.value()));
-            self.add_arguments(shared, &at, to, &[event]);
-        }
-        self.strings = strings;
-        self.strings.clear();
     }
 
     /// Takes over a profile; `pc` gives its PCs in the copy.

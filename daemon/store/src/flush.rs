@@ -188,7 +188,7 @@ impl Snapshot {
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
                 continue;
             };
-            let list = profile.list.as_ref().map(Estimates::from);
+            let seen = tables.consumers.values.seen_of(profile);
             let parameter = key.parameter.to_string();
             let of_time = NewHotlist {
                 process,
@@ -196,11 +196,11 @@ impl Snapshot {
                 pc: at,
                 caller: key.caller.and_then(pc),
                 parameter: &parameter,
-                reached: profile.reached as f64,
-                unknown: profile.unknown as f64,
+                reached: seen.reached,
+                unknown: seen.unknown,
                 windows: profile.windows,
                 even: Some(even(profile.windows, key.owner)),
-                list: list.unwrap_or_default(),
+                list: seen.list,
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
             if let Some(later) = tables.consumers.values.executions_of(profile) {

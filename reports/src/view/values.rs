@@ -81,7 +81,7 @@ pub(crate) enum Base {
     /// Of the time that is spent before the instruction: windows begin there, and each brought one
     /// event.
     Time,
-    /// Of what windows reached, several events in one.
+    /// Of what windows reached, several events in one: neither of time nor of executions.
     Windows,
     /// Of executions of the instruction.
     Executions,
@@ -95,7 +95,8 @@ impl Base {
         match self {
             Self::Executions => " by executions",
             Self::Entries => " by entries",
-            Self::Time | Self::Windows => "",
+            Self::Windows => " by windows",
+            Self::Time => "",
         }
     }
 

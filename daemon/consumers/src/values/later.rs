@@ -1,12 +1,15 @@
 //! Where the later events of profiles are kept.
 
 use counters::Loss;
-use hotlist::Hotlist;
+use hotlist::{Estimates, Generator, Hotlist, Sum};
 
 use super::visits::Place;
 use super::{Moment, ValueProfile, Values, tuple_bytes};
 use crate::events::{NONE, Shared};
-use crate::returns::{Later, Returns};
+use crate::returns::{Later, MOST_TURNED_AWAY, Returns};
+
+/// One later event for so many first ones are some.
+const SOME: f64 = 8.0;
 
 /// Rough size of an entry, in bytes.
 fn bytes_of(returns: &Returns) -> usize {
@@ -25,6 +28,24 @@ pub struct Executions<'a> {
     pub is_independent: bool,
     /// The later events.
     pub returns: &'a Returns,
+}
+
+/// What windows tell of a profile, whatever its shares are of.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Events, by how often each counts.
+    pub reached: f64,
+    /// Those of them whose value is not known.
+    pub unknown: f64,
+    /// The known ones.
+    pub list: Estimates<u64>,
+}
+
+impl Executions<'_> {
+    /// Whether nine in ten are known, so that they are told.
+    fn are_known(&self) -> bool {
+        u128::from(self.unknown) * 10 <= u128::from(self.reached)
+    }
 }
 
 impl Values {
@@ -107,5 +128,48 @@ impl Values {
             is_independent: is_independent && returns.is_independent(),
             returns,
         })
+    }
+
+    /// The first events of windows, which are those of time.
+    ///
+    /// With them come the later ones where there are some and most executions have none behind
+    /// them: in a loop of few rounds, whose function is called less than once in a window, the
+    /// first event is mostly that of the first round. The stretch before that is long, so it is
+    /// right about time, and no more than that. All events together are neither of time nor of
+    /// executions, and have each round. Of long stretches between two of them too few are seen, as
+    /// the acceptance makes up for.
+    pub fn seen_of(&self, profile: &ValueProfile) -> Seen {
+        let firsts = Seen {
+            reached: profile.reached as f64,
+            unknown: profile.unknown as f64,
+            list: profile
+                .list
+                .as_ref()
+                .map(Estimates::from)
+                .unwrap_or_default(),
+        };
+        let laters = self.executions_of(profile);
+        let Some(later) = laters.filter(|of| of.is_independent && !of.are_known()) else {
+            return firsts;
+        };
+        let [reached, unknown] = <[u64; 2]>::from(later.returns.accepted())
+            .map(|accepted| accepted as f64 * MOST_TURNED_AWAY);
+        // A few of them change nothing.
+        if (reached - unknown) * SOME < firsts.reached - firsts.unknown {
+            return firsts;
+        }
+        let mut laters = Estimates::from(&later.returns.list);
+        laters.undo_thinning(MOST_TURNED_AWAY);
+        // They are far fewer than would have it toss coins.
+        let mut coins = Generator::new(0);
+        let mut sum = Sum::new(Sum::<u64>::MOST);
+        for list in [&firsts.list, &laters] {
+            sum.add_estimates(list, &mut coins);
+        }
+        Seen {
+            reached: firsts.reached + reached,
+            unknown: firsts.unknown + unknown,
+            list: sum.to_estimates(),
+        }
     }
 }

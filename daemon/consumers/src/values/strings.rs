@@ -2,9 +2,11 @@
 //!
 //! Nothing is read for it: a byte is known if an instruction loaded it, and no store came before.
 
+use interpreter::Parameter;
 use profiledb::Text;
 
-use crate::events::{At, Call, Load, PcId, SiteId, Store};
+use super::Values;
+use crate::events::{At, Call, Context, Load, PcId, Shared, SiteId, Store};
 
 /// Integer arguments of a call.
 const ARGUMENTS: usize = 6;
@@ -139,6 +141,29 @@ impl Strings {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
+    }
+}
+
+impl Values {
+    /// Counts what the arguments of the window's calls point to, as far as it was loaded. Of the
+    /// rest nothing is told: the arguments themselves say how many calls there were.
+    #[cold]
+    pub(super) fn add_strings(&mut self, shared: &mut Shared, window: &Context) {
+        let strings = std::mem::take(&mut self.strings);
+        for pending in strings.pending() {
+            let Some(text) = pending.text() else { continue };
+            let at = At {
+                window,
+                site: Some(pending.site),
+                depth: pending.depth,
+                caller: None,
+            };
+            let to = (pending.site, pending.callee, pending.caller);
+            let event = (Parameter::Text(pending.number), Some(text.value()));
+            self.add_arguments(shared, &at, to, &[event]);
+        }
+        self.strings = strings;
+        self.strings.clear();
     }
 }
 

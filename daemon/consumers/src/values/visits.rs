@@ -10,7 +10,7 @@ use counters::Loss;
 use interpreter::Parameter;
 use rustc_hash::FxHashMap;
 
-use super::{Moment, ProfileKey};
+use super::{Moment, ProfileKey, ValueSlots, Values};
 use crate::alike::Alike;
 use crate::events::{NONE, Owner, PcId, Shared};
 use crate::returns::{accepted, is_early};
@@ -238,5 +238,33 @@ impl Visits {
                 },
             );
         }
+    }
+}
+
+impl Values {
+    /// Takes note that the window comes to a place whose values are kept apart by who called;
+    /// whether there is room for it.
+    pub(super) fn visit(
+        &mut self,
+        shared: &mut Shared,
+        place: &ValueSlots,
+        moment: &mut Moment,
+        is_text: bool,
+    ) -> bool {
+        let owner = shared.sites.get(place.site.0 as usize).map(|of| of.owner);
+        let (Some(owner), Some(caller)) = (owner, moment.caller) else {
+            return false;
+        };
+        // In short windows all events are of one kind.
+        if self.long != 0 {
+            let of = Place {
+                owner,
+                pc: place.pc,
+                is_text,
+            };
+            let lengths = (self.times, self.long);
+            moment.visited = self.visits.come(shared, (of, caller), moment, lengths);
+        }
+        self.long == 0 || moment.visited.is_some()
     }
 }

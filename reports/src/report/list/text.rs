@@ -19,12 +19,15 @@ use crate::view::as_float;
 const QUIET: usize = 6;
 
 /// What stands above each function's instructions.
-const ABOUT: &str = "Shares of the values known in windows: of time, unless by executions.";
+const ABOUT: &str =
+    "Shares of the values known in windows: of time, unless by executions or by windows.";
 
 /// What else there is to know of it.
 const MORE: &str = "\
     Windows begin where time is spent: shares are of time, not of executions where it does not\n\
-    say so. s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
+    say so. By windows: of all that windows saw, of code that comes again, but mostly not in the\n\
+    same window, as a loop of few rounds: neither of time nor of executions.\n\
+    s#: values known, v#: distinct kept, 1/p: events per entry of the list;\n\
     from..to%: less than 90% known, the unknown may be this value or not.";
 
 impl Model for Listings {
