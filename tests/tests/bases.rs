@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         TIMES,
         LASTING,
         BIASED,
+        SITES,
+        FEW_ROUNDS,
     ];
     run(&Arguments::from_args(), tests).exit_code()
 }
@@ -133,6 +135,100 @@ fn biased() -> Result<()> {
     Ok(())
 }
 
+const SITES: Test = test(
+    "a site of one call in 32 has its share of an argument",
+    sites,
+    &[gcc, bpf],
+);
+/// All sites together: windows come by the seldom one mostly once, by the other many times.
+fn sites() -> Result<()> {
+    let args = called()?.report(&["args", "called"])?;
+    let all = args.as_array().into_iter().flatten();
+    let all = all.filter(|row| row["call_site"].is_null());
+    let told: Vec<&Value> = all
+        .flat_map(|row| row["args"].as_array().into_iter().flatten())
+        .filter(|of| of["arg"] == 1)
+        .collect();
+    ensure!(!told.is_empty(), "nothing is told: {args}");
+    for argument in told {
+        near(
+            percent(argument, "0x9"),
+            100.0 / 32.0,
+            "the seldom argument",
+        )?;
+    }
+    Ok(())
+}
+
+const FEW_ROUNDS: Test = test(
+    "both rounds of a loop of two, seldom called",
+    few_rounds,
+    &[gcc, bpf],
+);
+/// The branch at the loop's end goes back in each other execution; the first one of a window is
+/// nearly always one that does.
+fn few_rounds() -> Result<()> {
+    let list = called()?.report(&["list", "few"])?;
+    let rows = list.as_array().into_iter().flatten();
+    let profiles = rows.flat_map(|row| row["profiles"].as_array().into_iter().flatten());
+    let back = profiles
+        .filter(|of| of["parameter"] == "taken")
+        .filter_map(|of| percent(of, "0x1"))
+        .filter(|back| *back > 0.0)
+        .collect::<Vec<f64>>();
+    ensure!(
+        !back.is_empty()
+            && back
+                .iter()
+                .all(|back| (back - 50.0).abs() <= MAX_POINTS_OF_TIME),
+        "{back:?} for 50: {list}"
+    );
+    Ok(())
+}
+
+/// A recording of `fixtures/callers.c`.
+struct Called {
+    folder: tempfile::TempDir,
+    programs: Programs,
+}
+
+impl Called {
+    fn report(&self, args: &[&str]) -> Result<Value> {
+        self.programs
+            .report(&self.folder.path().join("callers.db"), args)
+    }
+}
+
+fn called() -> Result<Called> {
+    let of = Called {
+        folder: tempfile::tempdir()?,
+        programs: Programs::find()?,
+    };
+    let program = of.folder.path().join("callers");
+    build("callers.c", &program)?;
+    let output = Command::new(&of.programs.vcpid)
+        .args(["record", "-q", "--engine", "bpf", "--clock", "cpu-clock"])
+        .args(["--rate", "3000", "-o"])
+        .arg(of.folder.path().join("callers.db"))
+        .arg("--")
+        .arg(program)
+        .arg("20000000")
+        .stdin(Stdio::null())
+        .output()?;
+    ensure!(output.status.success(), text(&output));
+    Ok(of)
+}
+
+fn build(source: &str, program: &Path) -> Result<()> {
+    let compiled = Command::new("gcc")
+        .args(["-O2", "-g", "-o"])
+        .arg(program)
+        .arg(root().join("tests/fixtures").join(source))
+        .output()?;
+    ensure!(compiled.status.success(), text(&compiled));
+    Ok(())
+}
+
 /// Holds the share of executions of a function's value to the truth; that of time is another.
 fn held(truth: &Value, list: &Value, function: &str) -> Result<()> {
     let value = truth[function]["value"].as_str().context("no value")?;
@@ -181,12 +277,7 @@ fn make() -> Result<(Value, Value)> {
     let folder = tempfile::tempdir()?;
     let programs = Programs::find()?;
     let program = folder.path().join("bases");
-    let compiled = Command::new("gcc")
-        .args(["-O2", "-g", "-o"])
-        .arg(&program)
-        .arg(root().join("tests/fixtures/bases.c"))
-        .output()?;
-    ensure!(compiled.status.success(), text(&compiled));
+    build("bases.c", &program)?;
     let database = folder.path().join("bases.db");
     let mut truth = record(&programs, &program, &database, "20")?;
     let times = Command::new(&program).arg("--times").output()?;

@@ -44,17 +44,30 @@ impl Alike {
     /// Whether values do not depend on the first, as far as can be told: by the part of the values
     /// that are what the first is because it is, less two of its standard errors.
     pub(super) fn is_independent(&self) -> bool {
+        self.part()
+            .is_none_or(|(alike, error)| alike.abs() <= error)
+    }
+
+    /// Whether values are mostly others than the first, as where they take turns of which a window
+    /// sees few.
+    pub(super) fn is_unlike(&self) -> bool {
+        self.part().is_some_and(|(alike, error)| alike < -error)
+    }
+
+    /// The part of the values that are what the first is because it is, and how large it may be of
+    /// values that do not depend on it; `None` of a constant.
+    fn part(&self) -> Option<(f64, f64)> {
         let pairs = self.pairs as f64;
         let (other, others) = (pairs - self.expected, pairs - self.by_time);
         if other < 1.0 || others < 1.0 {
             // It is a constant.
-            return true;
+            return None;
         }
         // With this part a of the values t the time's share and e that of executions, these are
         // a t + (1 - a) e on average: equal to the first more often than by chance by a (1 - t).
         let alike = (self.equal as f64 - self.expected) / others;
         let error = (self.expected * other / pairs).sqrt() / others;
-        alike.abs() <= MOST_ALIKE + 2.0 * error
+        Some((alike, MOST_ALIKE + 2.0 * error))
     }
 }
 

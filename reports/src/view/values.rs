@@ -109,7 +109,8 @@ impl Base {
 /// Pairs of executions in one window that are needed to know whether they depend on each other, and
 /// how far they may. The collector has looked at each flush. This is about values that last longer
 /// than that: then the pairs of all windows are equal. They need not be independent here, since a
-/// value that takes many instructions is seldom twice in a window.
+/// value that takes many instructions is seldom twice in a window, and values that take turns never
+/// are next to each other.
 const PAIRS: f64 = 100.0;
 const ALIKE: f64 = 0.95;
 
@@ -179,10 +180,7 @@ impl Values {
                 None => Base::Time,
             },
             independent: of_executions.is_some()
-                && row
-                    .list
-                    .alike(PAIRS)
-                    .is_some_and(|alike| alike.abs() <= ALIKE),
+                && row.list.alike(PAIRS).is_some_and(|alike| alike <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,

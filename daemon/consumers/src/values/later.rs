@@ -26,6 +26,8 @@ pub struct Executions<'a> {
     /// Later events do not depend on the first ones of their windows. If they do, they are no
     /// shares of executions.
     pub is_independent: bool,
+    /// They do, since values take turns of which a window sees few.
+    take_turns: bool,
     /// The later events.
     pub returns: &'a Returns,
 }
@@ -121,23 +123,25 @@ impl Values {
             |visit| visit.early_and_returned(),
         );
         let (reached, unknown) = returns.reached_and_unknown(early_and_returned);
-        let is_independent = visit.is_none_or(|visit| visit.is_independent());
+        let are_callers = visit.is_none_or(|visit| visit.is_independent());
         Some(Executions {
             reached,
             unknown,
-            is_independent: is_independent && returns.is_independent(),
+            is_independent: are_callers && returns.is_independent(),
+            take_turns: are_callers && returns.take_turns(),
             returns,
         })
     }
 
     /// The first events of windows, which are those of time.
     ///
-    /// With them come the later ones where there are some and most executions have none behind
-    /// them: in a loop of few rounds, whose function is called less than once in a window, the
-    /// first event is mostly that of the first round. The stretch before that is long, so it is
-    /// right about time, and no more than that. All events together are neither of time nor of
-    /// executions, and have each round. Of long stretches between two of them too few are seen, as
-    /// the acceptance makes up for.
+    /// With them come the later ones where there are some and these are no shares of executions by
+    /// themselves: since many executions have none behind them, or since values take turns of which
+    /// a window sees few. In a loop of few rounds, whose function is called once or twice in a
+    /// window, the first event is mostly that of the first round. The stretch before that is long,
+    /// so it is right about time, and no more than that. All events together are neither of time
+    /// nor of executions, and have each round. Of long stretches between two of them too few are
+    /// seen, which the acceptance makes up for.
     pub fn seen_of(&self, profile: &ValueProfile) -> Seen {
         let firsts = Seen {
             reached: profile.reached as f64,
@@ -149,7 +153,9 @@ impl Values {
                 .unwrap_or_default(),
         };
         let laters = self.executions_of(profile);
-        let Some(later) = laters.filter(|of| of.is_independent && !of.are_known()) else {
+        let tells_more =
+            |of: &Executions<'_>| of.take_turns || of.is_independent && !of.are_known();
+        let Some(later) = laters.filter(tells_more) else {
             return firsts;
         };
         let [reached, unknown] = <[u64; 2]>::from(later.returns.accepted())

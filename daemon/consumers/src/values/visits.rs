@@ -207,13 +207,14 @@ impl Visits {
         moment: &Moment,
         lengths: (u32, u32),
     ) -> Option<Visited> {
-        if !self.places.contains_key(&place) {
-            if shared.budget.is_over_full() {
-                shared.lost.count(Loss::TableFullValues, 1);
-                return None;
-            }
-            shared.budget.charge(VISIT_BYTES);
+        if let Some(visit) = self.places.get_mut(&place) {
+            return Some(visit.comes(shared, caller, moment, lengths));
         }
+        if shared.budget.is_over_full() {
+            shared.lost.count(Loss::TableFullValues, 1);
+            return None;
+        }
+        shared.budget.charge(VISIT_BYTES);
         let visit = self.places.entry(place).or_insert_with(Visit::new);
         Some(visit.comes(shared, caller, moment, lengths))
     }
