@@ -425,7 +425,7 @@ impl FunctionCalls {
                 false => shares_text(result, 1),
             };
             let shares = shares.replace(" ...", "");
-            values += &format!(" -> {shares}{}", result.base.words());
+            values += &format!(" -> {shares}{}", result.base.of_parameter());
         }
         values
     }

@@ -454,7 +454,7 @@ impl SizeValues {
     fn text(&self, most: usize) -> String {
         let SizeValues(values) = self;
         let shares = shares_with(values, most, |size| size.to_string());
-        format!("{shares}{}", values.base.words())
+        format!("{shares}{}", values.base.of_parameter())
     }
 }
 

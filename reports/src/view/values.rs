@@ -90,13 +90,20 @@ pub(crate) enum Base {
 }
 
 impl Base {
-    /// What text adds to a parameter.
+    /// What text adds where shares are of executions.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Executions => " by executions",
             Self::Entries => " by entries",
+            Self::Time | Self::Windows => "",
+        }
+    }
+
+    /// What text adds to a parameter, whose shares are of time where nothing else is said.
+    pub(crate) fn of_parameter(self) -> &'static str {
+        match self {
             Self::Windows => " by windows",
-            Self::Time => "",
+            _ => self.words(),
         }
     }
 

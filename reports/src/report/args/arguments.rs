@@ -97,7 +97,7 @@ impl Argument {
                 None => number,
             }
         });
-        let mut shown = shares.replace(" ...", "") + values.base.words();
+        let mut shown = shares.replace(" ...", "") + values.base.of_parameter();
         if let Some(text) = self.text.as_ref().filter(|_| !raw) {
             let class = text.class();
             let shares = shares_between(text, 1, intervals, |value| class.text(value));

@@ -269,7 +269,7 @@ impl ParameterValues {
                     false => self.parameter(),
                 },
                 if values.live { "" } else { "?" },
-                values.base.words(),
+                values.base.of_parameter(),
             ),
         ]
     }
