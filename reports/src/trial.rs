@@ -67,8 +67,17 @@ pub(crate) struct Trial {
     saving_high: f64,
     /// The interval leaves out 1.
     differs: bool,
-    /// What both printed is the same.
+    /// What both printed is the same, in all rounds.
     same_output: bool,
+    /// A prints the same each time: only then does another output of B say anything.
+    a_repeats: bool,
+}
+
+/// What the runs of two commands printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Printed {
+    is_same: bool,
+    a_repeats: bool,
 }
 
 /// What one run came to.
@@ -99,9 +108,14 @@ pub(crate) fn run(commands: &[Candidate; 2], rounds: u16) -> Result<Trial, Failu
         }
         runs.push([of_a, of_b]);
     }
-    let [one, other] = first;
     let times: Vec<[Duration; 2]> = runs.iter().map(|pair| pair.map(|ran| ran.time)).collect();
-    Ok(compared([&a.text, &b.text], &times, one.hash == other.hash))
+    let expected = first[0].hash;
+    let mut pairs = runs.iter().chain([&first]);
+    let printed = Printed {
+        a_repeats: pairs.clone().all(|[a, _]| a.hash == expected),
+        is_same: pairs.all(|pair| pair.iter().all(|ran| ran.hash == expected)),
+    };
+    Ok(compared([&a.text, &b.text], &times, printed))
 }
 
 /// Runs a command once.
@@ -157,7 +171,7 @@ fn of_children() -> nix::Result<Duration> {
 }
 
 /// What the times of rounds say.
-fn compared([a, b]: [&str; 2], times: &[[Duration; 2]], same_output: bool) -> Trial {
+fn compared([a, b]: [&str; 2], times: &[[Duration; 2]], printed: Printed) -> Trial {
     let seconds = |which: usize| {
         let of = times.iter().filter_map(|pair| pair.get(which));
         median(of.map(Duration::as_secs_f64).collect())
@@ -183,7 +197,8 @@ fn compared([a, b]: [&str; 2], times: &[[Duration; 2]], same_output: bool) -> Tr
         saving_low: saving(high),
         saving_high: saving(low),
         differs: low > 1.0 || high < 1.0,
-        same_output,
+        same_output: printed.is_same,
+        a_repeats: printed.a_repeats,
     }
 }
 
@@ -240,7 +255,11 @@ impl Model for Trial {
             ),
             false => "measured: no difference; the interval includes 1".to_owned(),
         });
-        if !self.same_output {
+        if !self.a_repeats {
+            page.text(
+                "What A prints changes from run to run: whether A and B do the same is not known.",
+            );
+        } else if !self.same_output {
             page.text("What A and B printed differs: they do not do the same.");
         }
         let short = SHORT.as_secs_f64();
@@ -260,7 +279,11 @@ mod tests {
             .iter()
             .map(|pair| pair.map(Duration::from_millis))
             .collect();
-        compared(["a", "b"], &times, true)
+        let printed = Printed {
+            is_same: true,
+            a_repeats: true,
+        };
+        compared(["a", "b"], &times, printed)
     }
 
     /// A difference that every round shows is one, with the sign of a saving where B takes less.
@@ -300,7 +323,14 @@ mod tests {
         let of = |a, b| run(&[a, b].map(Candidate::of_shell), 5);
         let same = of("echo one", "echo one").expect("both run");
         assert!(same.same_output && same.rounds == 5 && same.a_seconds > 0.0);
-        assert!(!of("echo one", "echo two").expect("both run").same_output);
+        let other = of("echo one", "echo two").expect("both run");
+        assert!(!other.same_output && other.a_repeats);
+        let text = |trial: &Trial| format!("{:?}", trial.page(Names::Short).blocks());
+        assert!(text(&other).contains("do not do the same"));
+        let changing = of("date +%N", "date +%N").expect("both run");
+        assert!(!changing.same_output && !changing.a_repeats);
+        assert!(text(&changing).contains("from run to run"));
+        assert!(!text(&changing).contains("do not do the same"));
         let failure = of("true", "exit 3").expect_err("one fails");
         assert_eq!(failure.code(), 5);
         assert!(failure.to_string().starts_with("exit 3: "), "{failure}");
