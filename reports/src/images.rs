@@ -92,8 +92,18 @@ pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
         images.any(|image| wanted.iter().any(|name| image.is_named(name)))
     };
     let sentence = |name: &String| {
-        if let Some(id) = build_id(Path::new(name)) {
-            return other_build(profile, name, Some(&id));
+        match opened(Path::new(name)) {
+            Some(file) if file.build_id().is_some() => {
+                return other_build(profile, name, file.build_id());
+            }
+            Some(_) => {
+                return format!(
+                    "{name} has no build id, by which a file is found that lies elsewhere than it \
+                     ran, and no image of this profile has its path: link it with -Wl,--build-id, \
+                     and record that"
+                );
+            }
+            None => {}
         }
         let near = near(profile, name).join(", ");
         let hint = match near.is_empty() {
@@ -130,19 +140,21 @@ pub(crate) fn other_build(profile: &Profile, name: &str, id: Option<&str>) -> St
 /// or through links, is the image's own as well. A file that was moved goes by its build id.
 pub(crate) fn spellings(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
-    // A name without a folder is an image's wherever that is.
-    let paths = names.iter().filter(|name| name.contains('/'));
-    for name in paths {
-        all.extend(resolved(Path::new(name)));
-        all.extend(build_id(Path::new(name)));
+    for name in names {
+        let path = Path::new(name);
+        // A name without a folder is an image's wherever that is.
+        if name.contains('/') {
+            all.extend(resolved(path));
+        }
+        all.extend(opened(path).and_then(|file| file.build_id().map(str::to_owned)));
     }
     all
 }
 
-/// The build id of a file, if it has one.
-fn build_id(path: &Path) -> Option<String> {
+/// A file, if it is a program or a library.
+fn opened(path: &Path) -> Option<Binary> {
     let opened = fenced(|| Binary::open(path, &Room::new(MAX_TOTAL)));
-    Some(opened?.ok()?.build_id()?.to_owned())
+    opened?.ok()
 }
 
 /// A path without links and relative parts; the file may be gone, its folder may not.
