@@ -5,13 +5,14 @@
 //! here: the command line, and that files are written whole or not at all ([`output`]).
 
 pub(crate) mod about;
-mod bolt;
+pub(crate) mod bolt;
 mod callgrind;
 mod firefox;
 mod folded;
 pub(crate) mod gcov;
 mod gopgo;
 mod hints;
+pub(crate) mod next;
 mod otlp;
 pub(crate) mod output;
 pub(crate) mod pprof;
@@ -75,8 +76,24 @@ pub(crate) struct Export {
     pub(crate) stubs: bool,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
-    /// The bytes of the file, from a profile and the options as given.
-    pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Vec<u8>, Failure>,
+    /// Makes it of a profile and the options as given.
+    pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Exported, Failure>,
+}
+
+/// What an export makes of a profile.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    /// The bytes of the file.
+    pub(crate) bytes: Vec<u8>,
+    /// Commands that use the file, each in a sentence. They are said once the file is there.
+    pub(crate) next: Vec<String>,
+}
+
+impl From<Vec<u8>> for Exported {
+    fn from(bytes: Vec<u8>) -> Exported {
+        let next = Vec::new();
+        Exported { bytes, next }
+    }
 }
 
 /// The rows of interrupts and their call stacks.
@@ -164,7 +181,7 @@ impl ExportRequest {
     ///
     /// # Errors
     /// If an option of reports is given that exports do not have, or the bytes would go to a
-    /// terminal.
+    /// terminal or to a file that is read.
     fn check(&self, common: &Common) -> Result<(), Failure> {
         let name = self.export.name;
         if common.format != Format::Text {
@@ -182,6 +199,20 @@ impl ExportRequest {
                 "export {name}: this is no text for a terminal; name a file with -o"
             )));
         }
+        // The one that is read unless told otherwise.
+        let default = common.input.is_empty().then(|| Path::new("vcpi.db"));
+        let databases = common.input.iter().map(PathBuf::as_path).chain(default);
+        let programs = common.image.iter().map(Path::new);
+        let mut read = databases.chain(programs).filter(|path| path.is_file());
+        if let Some(output) = self.output()
+            && let Some(read) = read.find(|path| output::is_same(path, output))
+        {
+            return Err(Failure::Usage(format!(
+                "export {name}: -o {} would replace {}, which is read; name another file",
+                output.display(),
+                read.display()
+            )));
+        }
         Ok(())
     }
 
@@ -197,11 +228,15 @@ impl ExportRequest {
 
     /// Writes the export of what was read.
     fn write(&self, view: &mut View<'_>) -> Result<(), Failure> {
-        let bytes = (self.export.write)(view, &self.matches)?;
+        let Exported { bytes, next } = (self.export.write)(view, &self.matches)?;
         match self.output() {
-            Some(path) => output::write(path, &bytes),
-            None => Ok(stdout::write(&bytes)?),
+            Some(path) => output::write(path, &bytes)?,
+            None => stdout::write(&bytes)?,
         }
+        if !next::is_step() {
+            view.notes.extend(next);
+        }
+        Ok(())
     }
 }
 

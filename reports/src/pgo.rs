@@ -3,7 +3,9 @@
 
 mod build;
 mod routes;
+pub(crate) mod shell;
 mod steps;
+pub(crate) mod tools;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,8 +14,10 @@ use clap::Subcommand;
 
 use self::build::{Wanted, build};
 use self::routes::{Route, major};
-use self::steps::{BOLT, BuildStep, PERF2BOLT, vcpi, vcpid, version};
+use self::steps::{BuildStep, vcpi, vcpid};
+use self::tools::{BOLT, PERF2BOLT, Tool, version};
 use crate::args::Common;
+use crate::export::bolt::{has_relocations, layout};
 use crate::failure::Failure;
 use crate::messages::say;
 use crate::stdout;
@@ -113,15 +117,6 @@ pub(crate) struct Basis {
     few: bool,
 }
 
-/// How BOLT lays out programs.
-const LAYOUT: [&str; 5] = [
-    "-reorder-blocks=ext-tsp",
-    "-reorder-functions=cdsort",
-    "-split-functions",
-    "-split-all-cold",
-    "-dyno-stats",
-];
-
 impl PgoCommand {
     /// Takes the step.
     ///
@@ -202,7 +197,7 @@ impl How {
     }
 
     /// What the names of tools end in; where nothing is run, they need not be here.
-    fn version(self, tools: &[steps::Tool]) -> Result<String, Failure> {
+    fn version(self, tools: &[Tool]) -> Result<String, Failure> {
         match version(tools) {
             Err(failure) if self.dry_run => {
                 say(&failure.to_string());
@@ -271,6 +266,7 @@ fn export(common: &Common, kind: &str, image: &OsStr, output: &Path, from: Basis
         }
     }
     option("-o", output.as_os_str());
+    step.is_followed = true;
     if from.few {
         step.words.push("--few".into());
     }
@@ -335,7 +331,8 @@ fn bolt(
         word("-data"),
         data.as_os_str(),
     ]));
-    lay_out.words.extend(LAYOUT.map(OsString::from));
+    let layout = layout(has_relocations(binary));
+    lay_out.words.extend(layout.map(OsString::from));
     Ok(vec![
         export(common, "bolt", binary.as_os_str(), &counts, from),
         read,

@@ -96,8 +96,8 @@ fn routes() {
         let start = ["build", "--dry-run", "-i", "lua.db", "--image", "./lua"];
         dry(&[&start[..], more, &["--", "make"]].concat())
     };
-    let flags = "-g1 -fdebug-info-for-profiling -mllvm -pgo-instr-select=false \
-                 -fprofile-use=/here/lua.profdata";
+    let flags = "-g1 -fdebug-info-for-profiling -Wno-unused-command-line-argument -mllvm \
+                 -pgo-instr-select=false -fprofile-use=/here/lua.profdata";
     assert_eq!(
         build(&["--by", "proftext", "--skeleton", "skeleton"]),
         [

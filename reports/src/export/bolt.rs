@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{ArgMatches, Args as _};
 use flow::Way;
+use symbols::{Binary, Room};
 
-use super::Export;
 use super::profgen::count;
-use super::program::{CODE, Options, Program, options, write_program};
+use super::program::{Asked, CODE, Options, Program, options, write_program};
+use super::{Export, Exported, next};
 use crate::failure::Failure;
+use crate::guard::fenced;
+use crate::pgo::tools;
+use crate::symbols::MAX_TOTAL;
 use crate::view::View;
 
 /// See the module.
@@ -27,17 +31,37 @@ pub(crate) const EXPORT: Export = Export {
     write,
 };
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few } = options(matches)?;
-    write_program(
-        view,
-        matches.get_one("output"),
-        (EXPORT.name, few),
-        "no branch of it ran",
-        |_, program, _| Ok(text(program)),
-        commands,
-    )
+    let asked = Asked {
+        kind: EXPORT.name,
+        flags: FLAG,
+        few,
+    };
+    let file = next::file(matches.get_one("output"));
+    write_program(view, asked, "no branch of it ran", |_, program, said| {
+        let binary = program.path.display();
+        if !program.has_section(&[".symtab"]) {
+            return Err(Failure::Nothing(format!(
+                "{binary} has no symbols of its own, without which BOLT takes no program: name its \
+                 file from before strip, or link it without -s and with {FLAG}, and record that"
+            )));
+        }
+        let has_relocations = program.has_section(&RELOCATIONS);
+        if !has_relocations {
+            said.push(format!(
+                "{binary} has no relocations, without which BOLT lays out blocks alone and moves \
+                 no function: link it with {FLAG}, and record that"
+            ));
+        }
+        Ok((text(program), commands(program, &file, has_relocations)))
+    })
 }
+
+/// The flag that keeps relocations.
+const FLAG: &str = "-Wl,--emit-relocs";
+/// Sections that tell them.
+const RELOCATIONS: [&str; 2] = [".rela.text", ".rel.text"];
 
 /// The profile: a line for each branch, and for each way from a block to the one behind it.
 fn text(program: &Program) -> String {
@@ -74,23 +98,46 @@ fn text(program: &Program) -> String {
     text
 }
 
-/// How the file is used, and what its program lacks for that.
-fn commands(program: &Program, output: Option<&PathBuf>) -> Vec<String> {
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    let binary = program.path.display();
-    let mut said = Vec::new();
-    if !program.has_section(&[".rela.text", ".rel.text"]) {
-        said.push(format!(
-            "{binary} has no relocations, without which BOLT cannot move functions: link it with \
-             -Wl,--emit-relocs, and record that"
-        ));
-    }
-    said.push(format!(
-        "next: perf2bolt {binary} --pa -p {file} -o {file}.fdata"
-    ));
-    said.push(format!(
-        "then: llvm-bolt {binary} -o {binary}.bolt -data {file}.fdata -reorder-blocks=ext-tsp \
-         -reorder-functions=cdsort -split-functions -split-all-cold -dyno-stats"
-    ));
-    said
+/// How BOLT lays out programs.
+const LAYOUT: [&str; 5] = [
+    "-reorder-blocks=ext-tsp",
+    FUNCTIONS,
+    "-split-functions",
+    "-split-all-cold",
+    "-dyno-stats",
+];
+/// What BOLT does with relocations alone: without them functions stay where they are, and their
+/// blocks are laid out anew.
+const FUNCTIONS: &str = "-reorder-functions=cdsort";
+
+/// What BOLT is told about the layout of a program that has relocations, or none.
+pub(crate) fn layout(has_relocations: bool) -> impl Iterator<Item = &'static str> {
+    let words = LAYOUT.into_iter();
+    words.filter(move |word| has_relocations || *word != FUNCTIONS)
+}
+
+/// Whether a file has relocations, as far as it can be read: another step says why it cannot.
+pub(crate) fn has_relocations(path: &Path) -> bool {
+    let opened = fenced(|| Binary::open(path, &Room::new(MAX_TOTAL)));
+    let Some(Ok(binary)) = opened else {
+        return true;
+    };
+    fenced(|| RELOCATIONS.iter().any(|name| binary.has_section(name))).unwrap_or(true)
+}
+
+/// How the file is used.
+fn commands(program: &Program, file: &str, has_relocations: bool) -> Vec<String> {
+    let binary = program.path.to_string_lossy();
+    let version = next::version(&[tools::PERF2BOLT, tools::BOLT]);
+    let data = format!("{file}.fdata");
+    let perf2bolt = tools::PERF2BOLT.of(&version);
+    let read = [perf2bolt.as_str(), &binary, "--pa", "-p", file, "-o", &data];
+    let (bolt, new) = (tools::BOLT.of(&version), format!("{binary}.new"));
+    let lay_out = [bolt.as_str(), &binary, "-o", &new, "-data", &data];
+    let lay_out = lay_out.into_iter().map(str::to_owned);
+    let lay_out = lay_out.chain(layout(has_relocations).map(str::to_owned));
+    vec![
+        format!("next: {}", next::command(read)),
+        format!("then: {}", next::command(lay_out)),
+    ]
 }

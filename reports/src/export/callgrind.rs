@@ -7,7 +7,7 @@ use clap::ArgMatches;
 
 use super::about::About;
 use super::stacks::{Location, Sample, Stacks};
-use super::{Export, STACKS, no_options};
+use super::{Export, Exported, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::{brief, clean, whole};
 use crate::view::{Heat, View};
@@ -43,13 +43,13 @@ struct Costs {
     calls: BTreeMap<(Place, usize), Heat>,
 }
 
-fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
     let stacks = Stacks::new(view)?;
     let mut costs = Costs::default();
     for sample in &stacks.samples {
         costs.add(&stacks, sample);
     }
-    Ok(text(&stacks, &costs).into_bytes())
+    Ok(Exported::from(text(&stacks, &costs).into_bytes()))
 }
 
 impl Costs {

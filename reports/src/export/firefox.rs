@@ -17,7 +17,7 @@ use json::{
 use super::about::About;
 use super::stacks::{self, Sample, Stacks, UNKNOWN_CALLERS, pid, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, STACKS, no_options};
+use super::{Export, Exported, STACKS, no_options};
 use crate::failure::Failure;
 use crate::view::{View, as_float};
 
@@ -47,7 +47,7 @@ const LIBRARY: u32 = 1;
 /// The id of an image without one.
 const NO_ID: &str = "000000000000000000000000000000000";
 
-fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
     let stacks = Stacks::new(view)?;
     let about = About::new(stacks.profile);
     let interval = match about.period {
@@ -85,7 +85,7 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
         profiler_overhead: [],
         counters: [],
     };
-    Ok(serde_json::to_vec(&profile)?)
+    Ok(Exported::from(serde_json::to_vec(&profile)?))
 }
 
 /// A process by its name, and its id if it is one.

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use super::stacks::{Location, Stacks, UNKNOWN_CALLERS, process_name};
-use super::{Export, STACKS};
+use super::{Export, Exported, STACKS};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -39,7 +39,7 @@ enum Weight {
     Samples,
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let options =
         Options::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let stacks = Stacks::new(view)?;
@@ -66,7 +66,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     for (line, weight) in lines {
         out.push_str(&format!("{line} {}\n", whole(weight)));
     }
-    Ok(out.into_bytes())
+    Ok(Exported::from(out.into_bytes()))
 }
 
 fn mark(stacks: &Stacks<'_>, location: &Location, is_inlined: bool) -> &'static str {

@@ -6,16 +6,15 @@
 //! and version 1 its words.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{ArgMatches, Args};
 use flow::Exit;
 
-use super::Export;
 use super::profgen::count;
 use super::program::positions::{FunctionEntry, FunctionId, LookUp, PositionFrame, positions};
-use super::program::{CODE, CountedFunction, Program, options};
+use super::program::{Asked, CODE, CountedFunction, Program, options};
+use super::{Export, Exported, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
@@ -101,9 +100,14 @@ struct SourceCounts {
     samples: f64,
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few, gcc } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
+    let asked = Asked {
+        kind: EXPORT.name,
+        flags: FLAGS,
+        few,
+    };
+    let program = Program::new(view, asked)?;
     let lacks = || {
         Failure::Nothing(format!(
             "{}: no line of its source is known, which the compiler counts by: build it with \
@@ -121,12 +125,14 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
         counted(source.functions.len() as u64, "function"),
         percent(source.samples, program.samples),
     ));
-    let output: Option<&PathBuf> = matches.get_one("output");
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    view.notes.push(format!(
-        "next: gcc {FLAGS} {BETTER} -fauto-profile={file} (GCC {gcc}; --gcc VERSION for others)"
-    ));
-    Ok(source.bytes(gcc))
+    let used = format!("-fauto-profile={}", next::file(matches.get_one("output")));
+    let used = next::command([&used]);
+    Ok(Exported {
+        bytes: source.bytes(gcc),
+        next: vec![format!(
+            "next: gcc {FLAGS} {BETTER} {used} (GCC {gcc}; --gcc VERSION for others)"
+        )],
+    })
 }
 
 /// The distance of a line from its function's declaration, as the compiler keeps it.

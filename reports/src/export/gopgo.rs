@@ -8,7 +8,7 @@ use super::pprof::values::Arguments;
 use super::pprof::{packed, profile};
 use super::program::{LEAST, Options, more, of_build, options};
 use super::stacks::Stacks;
-use super::{Export, STACKS};
+use super::{Export, Exported, STACKS, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::{View, as_float};
@@ -27,7 +27,7 @@ pub(crate) const EXPORT: Export = Export {
     write,
 };
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few } = options(matches)?;
     let [name] = view.named_images.clone().try_into().map_err(|_| {
         let kind = EXPORT.name;
@@ -68,14 +68,15 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
              `vcpid record --frames 16`"
         ));
     }
-    let output = matches.get_one::<std::path::PathBuf>("output");
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    view.notes.push(format!("next: go build -pgo={file}"));
     let mut profile = profile(&stacks, view, &Arguments::default());
     for (place, function) in profile.function.iter_mut().enumerate() {
         function.start_line = lines.get(&place).map_or(0, |line| i64::from(*line));
     }
-    packed(&profile)
+    let used = format!("-pgo={}", next::file(matches.get_one("output")));
+    Ok(Exported {
+        bytes: packed(&profile)?,
+        next: vec![format!("next: {}", next::command(["go", "build", &used]))],
+    })
 }
 
 /// The first lines of the functions of some stacks, by their places.

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
 use serde_json::Value;
 
-use super::Export;
+use super::{Export, Exported};
 use crate::failure::Failure;
 use crate::needs::Needs;
 use crate::report::hints::{Least, SAMPLES};
@@ -22,7 +22,7 @@ pub(crate) const EXPORT: Export = Export {
     write,
 };
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let least = Least::from_arg_matches(matches);
     let least = least.map_err(|error| Failure::Usage(error.to_string()))?;
     view.min_samples = view.min_samples.max(SAMPLES);
@@ -30,5 +30,5 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     least.ranked(view)?.each_row(&mut |row| rows.push(row))?;
     let mut bytes = serde_json::to_vec_pretty(&Value::Array(rows))?;
     bytes.push(b'\n');
-    Ok(bytes)
+    Ok(Exported::from(bytes))
 }

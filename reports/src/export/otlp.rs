@@ -14,7 +14,7 @@ use proto::{
 use super::about::About;
 use super::stacks::{self, Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, STACKS, no_options};
+use super::{Export, Exported, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -32,7 +32,7 @@ pub(crate) const EXPORT: Export = Export {
     write,
 };
 
-fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
     let stacks = Stacks::new(view)?;
     let mut dictionary = Dictionary::new();
     let samples = samples(&stacks, &mut dictionary);
@@ -66,7 +66,7 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
         }],
         dictionary: Some(dictionary.finish(&stacks)),
     };
-    Ok(profiles.encode_to_vec())
+    Ok(Exported::from(profiles.encode_to_vec()))
 }
 
 /// What the profiles refer to, as far as it is there.

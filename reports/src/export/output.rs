@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -32,6 +33,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Whether two names lead to one file.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).map(|at| (at.dev(), at.ino())).ok();
+    one == other || file(one).is_some_and(|found| file(other) == Some(found))
 }
 
 /// Writes a new file beside the old one, and gives it its name when it is whole.

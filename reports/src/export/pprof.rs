@@ -14,7 +14,7 @@ use proto::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType
 use super::about::About;
 use super::stacks::{Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, STACKS};
+use super::{Export, Exported, STACKS};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -42,7 +42,7 @@ struct Options {
     values: bool,
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let options =
         Options::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let stacks = Stacks::new(view)?;
@@ -50,7 +50,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
         true => Arguments::new(view),
         false => Arguments::default(),
     };
-    packed(&profile(&stacks, view, &arguments))
+    packed(&profile(&stacks, view, &arguments)).map(Exported::from)
 }
 
 /// A profile as files have it.

@@ -5,17 +5,22 @@ mod contexts;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args};
 use flow::Way;
 use protocol::Kinds;
+use symbols::{Binary, Room};
 
 use self::contexts::{Callers, ContextProfile};
-use super::Export;
-use super::program::{CODE, Program, options, write_program};
+use super::program::{Asked, CODE, Program, debug, options, write_program};
+use super::{Export, Exported, next};
+use crate::elf::Elf;
 use crate::failure::Failure;
+use crate::guard::fenced;
+use crate::pgo::tools;
 use crate::render::{counted, whole};
+use crate::symbols::MAX_TOTAL;
 use crate::view::View;
 
 /// See the module.
@@ -52,6 +57,8 @@ pub(super) const UNIT: f64 = 1000.0;
 const LEAST: f64 = 0.3;
 /// Flags without which a profile cannot be matched with source code.
 pub(crate) const FLAGS: &str = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
+/// The same for a build with probes.
+const PROBE_FLAGS: &str = "-fpseudo-probe-for-profiling -funique-internal-linkage-names";
 /// Those of rustc. cargo has it strip what was not asked for by a profile of `Cargo.toml`.
 pub(crate) const RUST_FLAGS: &str = "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling";
 
@@ -61,19 +68,22 @@ pub(super) fn count(count: f64) -> Option<u64> {
     (units >= LEAST).then(|| whole(units).max(1))
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few, contexts } = options(matches)?;
-    write_program(
-        view,
-        matches.get_one("output"),
-        (EXPORT.name, few),
-        "no code of it ran",
-        |view, program, said| match contexts {
-            true => by_contexts(view, program, said),
-            false => Ok(text(program)),
-        },
-        commands,
-    )
+    let asked = Asked {
+        kind: EXPORT.name,
+        flags: &format!("{FLAGS} (rustc {RUST_FLAGS})"),
+        few,
+    };
+    let file = next::file(matches.get_one("output"));
+    write_program(view, asked, "no code of it ran", |view, program, said| {
+        let places = SourcePlaces::of(program)?;
+        let text = match contexts {
+            true => by_contexts(view, program, said)?,
+            false => text(program),
+        };
+        Ok((text, commands(program, &places, &file)))
+    })
 }
 
 /// The profile by contexts; what it rests on is said.
@@ -143,37 +153,89 @@ fn rows(ranges: &PlaceSums, branches: &PlaceSums) -> String {
     text
 }
 
-/// How the file is used, and what its program lacks for that.
-fn commands(program: &Program, output: Option<&PathBuf>) -> Vec<String> {
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    let binary = program.path.display();
-    let is_rust = program.is_rust();
-    let flags = if is_rust { RUST_FLAGS } else { FLAGS };
-    let mut said = Vec::new();
-    if !program.has_section(&[".debug_info", ".zdebug_info"]) {
-        said.push(format!(
-            "{binary} has no debug information, which the next command needs: build it with \
-             {flags}, and record that"
-        ));
-    }
-    said.push(format!(
-        "next: llvm-profgen --unsymbolized-profile={file} --binary={binary} --use-offset=0 \
-         --format=text --output={file}.prof"
-    ));
-    let build = |hot: &str| match is_rust {
-        true => {
-            let hot = hot.replace("-mllvm ", "-Cllvm-args=");
-            format!(
-                "RUSTC_BOOTSTRAP=1 RUSTFLAGS='{flags} -Zprofile-sample-use={file}.prof{hot}' \
-                 cargo build --release"
-            )
+/// By what llvm-profgen finds places of the source.
+#[derive(Debug)]
+enum SourcePlaces {
+    /// Lines of the program itself, or of its debug file.
+    Lines(Option<PathBuf>),
+    /// Probes, which need no debug information.
+    Probes,
+}
+
+impl SourcePlaces {
+    /// What a program has of them.
+    ///
+    /// # Errors
+    /// If it has nothing.
+    fn of(program: &Program) -> Result<SourcePlaces, Failure> {
+        if program.has_section(&[".pseudo_probe"]) {
+            return Ok(SourcePlaces::Probes);
         }
-        false => format!("clang -O2 {flags} -fprofile-sample-use={file}.prof{hot}"),
+        let debug = program.debug();
+        match debug.filter(|debug| debug.has_section(".debug_line")) {
+            Some(debug) => Ok(SourcePlaces::Lines(apart(&debug, &program.path))),
+            None => Err(Failure::Nothing(format!(
+                "{} has no debug information, by which llvm-profgen finds lines: build it with \
+                 {}, and record that",
+                program.path.display(),
+                if program.is_rust() { RUST_FLAGS } else { FLAGS },
+            ))),
+        }
+    }
+}
+
+/// Where debug information is, if not in the program's file.
+fn apart(debug: &Elf, program: &Path) -> Option<PathBuf> {
+    let path = debug.path().filter(|path| *path != program)?;
+    Some(path.to_owned())
+}
+
+/// The file with a program's debug information, which llvm-profgen has to be told where the
+/// program has none itself.
+pub(crate) fn debug_binary(program: &Path) -> Option<PathBuf> {
+    let opened = fenced(|| Binary::open(program, &Room::new(MAX_TOTAL)));
+    apart(&debug(program, &opened?.ok()?)?, program)
+}
+
+/// How the file is used.
+fn commands(program: &Program, places: &SourcePlaces, file: &str) -> Vec<String> {
+    let version = next::version(&[tools::PROFGEN, tools::CLANG]);
+    let profile = format!("{file}.prof");
+    let mut symbolize = vec![
+        tools::PROFGEN.of(&version),
+        format!("--unsymbolized-profile={file}"),
+        format!("--binary={}", program.path.display()),
+    ];
+    if let SourcePlaces::Lines(Some(debug)) = places {
+        symbolize.push(format!("--debug-binary={}", debug.display()));
+    }
+    symbolize.extend(["--use-offset=0", "--format=text"].map(str::to_owned));
+    symbolize.push(format!("--output={profile}"));
+    let build = |hot: &str| match (program.is_rust(), places) {
+        (true, _) => {
+            let flags = RUST_FLAGS.split(' ').map(str::to_owned);
+            let used = format!("-Zprofile-sample-use={profile}");
+            let hot = hot.split_once("-mllvm ");
+            let hot = hot.map(|(_, option)| format!("-Cllvm-args={option}"));
+            let build = next::cargo(flags.chain([used]).chain(hot));
+            format!("RUSTC_BOOTSTRAP=1 {build}")
+        }
+        (false, places) => {
+            let flags = match places {
+                SourcePlaces::Lines(_) => FLAGS,
+                SourcePlaces::Probes => PROBE_FLAGS,
+            };
+            let clang = tools::CLANG.of(&version);
+            let used = next::command([format!("-fprofile-sample-use={profile}")]);
+            format!("{clang} -O2 {flags} {used}{hot}")
+        }
     };
-    said.push(format!("then build with: {}", build("")));
-    said.push(format!(
-        "and again with: {}; keep the faster one",
-        build(" -mllvm -profile-summary-cutoff-hot=999000")
-    ));
-    said
+    vec![
+        format!("next: {}", next::command(symbolize)),
+        format!("then build with: {}", build("")),
+        format!(
+            "and again with: {}; keep the faster one",
+            build(" -mllvm -profile-summary-cutoff-hot=999000")
+        ),
+    ]
 }

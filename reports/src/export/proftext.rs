@@ -21,11 +21,12 @@ use protocol::Kinds;
 
 use self::skeleton::{InstrumentedFunction, Spot};
 use self::tally::Tally;
-use super::Export;
 use super::profgen::{RUST_FLAGS, count};
 use super::program::positions::{LookUp, PositionFrame, positions};
-use super::program::{CODE, CountedFunction, Program, options};
+use super::program::{Asked, CODE, CountedFunction, Program, options};
+use super::{Export, Exported, next};
 use crate::failure::Failure;
+use crate::pgo::tools;
 use crate::report::sizes_at;
 use crate::view::View;
 
@@ -95,9 +96,14 @@ struct CopyRuns {
     unrolled: f64,
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few, skeleton } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
+    let asked = Asked {
+        kind: EXPORT.name,
+        flags: FLAGS,
+        few,
+    };
+    let program = Program::new(view, asked)?;
     let mut tally = Tally::default();
     let functions = read(&skeleton, &mut tally)?;
     let places = places(&functions);
@@ -120,21 +126,39 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     }
     view.notes.extend(program.coverage());
     view.notes.push(tally.coverage());
-    let output: Option<&PathBuf> = matches.get_one("output");
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    view.notes.push(format!(
-        "next: llvm-profdata merge -o {file}.profdata {file}"
-    ));
-    view.notes.push(match program.is_rust() {
-        true => format!(
-            "then build with: RUSTFLAGS='-Cdebuginfo=1 -Cprofile-use={file}.profdata \
-             -Cllvm-args=-pgo-instr-select=false' cargo build --release (an absolute path)"
-        ),
-        false => {
-            format!("then build with: clang {FLAGS} -fprofile-use={file}.profdata {NO_SELECTS}")
+    let file = next::file(matches.get_one("output"));
+    Ok(Exported {
+        bytes: text.into_bytes(),
+        next: commands(&program, &file),
+    })
+}
+
+/// How the file is used.
+fn commands(program: &Program, file: &str) -> Vec<String> {
+    let version = next::version(&[tools::PROFDATA, tools::CLANG]);
+    let profile = format!("{file}.profdata");
+    let profdata = tools::PROFDATA.of(&version);
+    let merge = next::command([&profdata, "merge", "-o", &profile, file]);
+    let build = match program.is_rust() {
+        true => {
+            let used = format!("-Cprofile-use={profile}");
+            let flags = [
+                "-Cdebuginfo=1",
+                &used,
+                "-Cllvm-args=-pgo-instr-select=false",
+            ];
+            format!("{} (an absolute path)", next::cargo(flags))
         }
-    });
-    Ok(text.into_bytes())
+        false => {
+            let clang = tools::CLANG.of(&version);
+            let used = next::command([format!("-fprofile-use={profile}")]);
+            format!("{clang} {FLAGS} {used} {NO_SELECTS}")
+        }
+    };
+    vec![
+        format!("next: {merge}"),
+        format!("then build with: {build}"),
+    ]
 }
 
 /// The functions of a skeleton.

@@ -13,6 +13,7 @@ use profiledb::rows::{Image, ImageKind};
 use protocol::Kinds;
 use symbols::{Binary, Functions, Room, content_id, debug_file};
 
+use super::Exported;
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::guard::fenced;
@@ -88,28 +89,42 @@ pub(crate) fn options<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Fail
     T::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Writes an export of one program: what `text` makes of it, with its coverage, what `text` has to
-/// say, and the commands that use the file said beside. `nothing` says why the text is empty.
+/// What is asked of a program.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'f> {
+    /// The name of the export.
+    pub(super) kind: &'static str,
+    /// Flags of a build that its reader takes.
+    pub(super) flags: &'f str,
+    /// Whether few samples are enough.
+    pub(super) few: bool,
+}
+
+/// A text, and the commands that use the file with it.
+pub(super) type TextAndCommands = (String, Vec<String>);
+
+/// Writes an export of one program: what `text` makes of it, with its coverage and what `text` has
+/// to say said beside. `nothing` says why the text is empty.
 ///
 /// # Errors
 /// As those of [`Program::new`] and `text`, and if there is no text.
 pub(super) fn write_program(
     view: &mut View<'_>,
-    output: Option<&PathBuf>,
-    (kind, few): (&str, bool),
+    asked: Asked<'_>,
     nothing: &str,
-    text: impl FnOnce(&View<'_>, &Program, &mut Vec<String>) -> Result<String, Failure>,
-    commands: fn(&Program, Option<&PathBuf>) -> Vec<String>,
-) -> Result<Vec<u8>, Failure> {
-    let program = Program::new(view, kind, few)?;
+    text: impl FnOnce(&View<'_>, &Program, &mut Vec<String>) -> Result<TextAndCommands, Failure>,
+) -> Result<Exported, Failure> {
+    let program = Program::new(view, asked)?;
     let mut said = program.coverage();
-    let text = text(view, &program, &mut said)?;
+    let (text, next) = text(view, &program, &mut said)?;
     if text.is_empty() {
         return Err(Failure::Nothing(nothing.to_owned()));
     }
-    said.extend(commands(&program, output));
     view.notes.extend(said);
-    Ok(text.into_bytes())
+    Ok(Exported {
+        bytes: text.into_bytes(),
+        next,
+    })
 }
 
 /// How many more samples would help, in a sentence; `None`: more bring nothing.
@@ -133,9 +148,10 @@ impl Program {
     /// The program that `--image` names.
     ///
     /// # Errors
-    /// If it names none or several, if the file is another build than the profile's, or if there
-    /// are too few samples and `few` does not allow that.
-    pub(crate) fn new(view: &View<'_>, kind: &str, few: bool) -> Result<Program, Failure> {
+    /// If it names none or several, if the file is another build than the profile's or has no
+    /// symbols, or if there are too few samples and `few` does not allow that.
+    pub(super) fn new(view: &View<'_>, asked: Asked<'_>) -> Result<Program, Failure> {
+        let Asked { kind, flags, few } = asked;
         let [name] = view.named_images.as_slice() else {
             return Err(Failure::Usage(format!(
                 "export {kind}: which program? name its file with --image (once)"
@@ -161,8 +177,18 @@ impl Program {
                 counted(LEAST, "sample"),
             )));
         }
+        let debug = fenced(|| debug_file(&binary, &path, &room)).flatten();
+        let debug = debug.map(|(_, debug)| debug);
+        // What other files may call has a name without them, and the rest would be left out.
+        if !has_symbols(&binary, debug.as_ref()) {
+            return Err(Failure::Nothing(format!(
+                "{} has no symbols, which tell its functions: name its file from before strip, or \
+                 build it with {flags} and without -s, and record that",
+                path.display()
+            )));
+        }
         let nothing = || unusable(&path, "its symbols cannot be read");
-        let names = names(&path, &binary, &room).ok_or_else(nothing)?;
+        let names = fenced(|| Functions::new(&binary, debug.as_ref())).ok_or_else(nothing)?;
         let functions = functions(&names, &binary, &evidence);
         if functions.is_empty() {
             let why = "nothing of its functions is in this profile";
@@ -256,13 +282,7 @@ impl Program {
 
     /// The file with the program's debug information: itself, or its debug file.
     pub(crate) fn debug(&self) -> Option<Elf> {
-        let room = Room::new(MAX_TOTAL);
-        if self.has_section(&[".debug_info", ".zdebug_info"]) {
-            return Elf::open(&self.path, &room).ok();
-        }
-        let found = fenced(|| debug_file(&self.binary, &self.path, &room)).flatten();
-        let (path, debug) = found?;
-        Some(Elf::at(path, debug)).filter(|debug| debug.has_section(".debug_info"))
+        debug(&self.path, &self.binary)
     }
 
     /// Whether it was written in Rust, as far as its symbols tell.
@@ -386,11 +406,23 @@ fn evidence(view: &View<'_>, images: &BTreeSet<usize>) -> Evidence {
     evidence
 }
 
-/// The names of a program's functions.
-fn names(path: &Path, binary: &Binary, room: &Room) -> Option<Functions> {
-    let debug = fenced(|| debug_file(binary, path, room)).flatten();
-    let debug = debug.map(|(_, debug)| debug);
-    fenced(|| Functions::new(binary, debug.as_ref()))
+/// The file with a program's debug information: itself, or its debug file.
+pub(super) fn debug(path: &Path, binary: &Binary) -> Option<Elf> {
+    let room = Room::new(MAX_TOTAL);
+    let has_own = || binary.has_section(".debug_info");
+    if fenced(has_own).unwrap_or(false) {
+        return Elf::open(path, &room).ok();
+    }
+    let found = fenced(|| debug_file(binary, path, &room)).flatten();
+    let (path, debug) = found?;
+    Some(Elf::at(path, debug)).filter(|debug| debug.has_section(".debug_info"))
+}
+
+/// Whether a program, its debug file or what distributions pack into it has a table of symbols.
+fn has_symbols(binary: &Binary, debug: Option<&Binary>) -> bool {
+    let has = |binary: &Binary, name: &str| fenced(|| binary.has_section(name)).unwrap_or(false);
+    let mut files = [Some(binary), debug].into_iter().flatten();
+    files.any(|file| has(file, ".symtab")) || has(binary, ".gnu_debugdata")
 }
 
 /// The functions around all that was seen, with their counts.

@@ -10,16 +10,15 @@ mod map;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::{ArgMatches, Args};
 use flow::{Exit, Way};
 
 use self::layout::{Arc, Node};
 use self::map::Mapped;
-use super::Export;
 use super::profgen::count;
-use super::program::{CODE, CountedFunction, Program, options};
+use super::program::{Asked, CODE, CountedFunction, Program, options};
+use super::{Export, Exported, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
@@ -52,6 +51,8 @@ pub(crate) struct Options {
 
 /// The flag that has clang write the section with the numbers of blocks.
 const FLAG: &str = "-fbasic-block-address-map";
+/// Flags of a build whose blocks can be told.
+const FLAGS: &str = "-O2 -fbasic-block-address-map -funique-internal-linkage-names";
 
 /// A function with the blocks that ran.
 #[derive(Debug)]
@@ -75,15 +76,20 @@ struct Layout<'p> {
     ambiguous: f64,
 }
 
-fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let Options { few, order } = options(matches)?;
-    let program = Program::new(view, EXPORT.name, few)?;
+    let asked = Asked {
+        kind: EXPORT.name,
+        flags: FLAGS,
+        few,
+    };
+    let program = Program::new(view, asked)?;
     let binary = program.path.display();
     let section = program.binary.section(map::SECTION).unwrap_or_default();
     if section.is_empty() {
         return Err(Failure::Nothing(format!(
             "{binary} has no section {}, which tells the numbers of blocks: build it with \
-             clang -O2 {FLAG} -funique-internal-linkage-names, and record that",
+             clang {FLAGS}, and record that",
             map::SECTION
         )));
     }
@@ -98,25 +104,29 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Vec<u8>, Failure> 
     }
     view.notes.extend(program.coverage());
     view.notes.push(layout.coverage(&program));
-    let output: Option<&PathBuf> = matches.get_one("output");
-    let file = output.map_or("FILE".to_owned(), |path| path.display().to_string());
-    let text = match order {
+    let file = next::file(matches.get_one("output"));
+    let (text, next) = match order {
         true => {
-            view.notes.push(format!(
-                "next: add -fuse-ld=lld -Wl,--symbol-ordering-file={file} \
-                 -Wl,--no-warn-symbol-ordering to the build with the list of blocks"
-            ));
-            layout.order(&program)
+            let used = next::command([format!("-Wl,--symbol-ordering-file={file}")]);
+            let next = format!(
+                "next: add -fuse-ld=lld {used} -Wl,--no-warn-symbol-ordering to the build with \
+                 the list of blocks"
+            );
+            (layout.order(&program), next)
         }
         false => {
-            view.notes.push(format!(
-                "next: the same build with -fbasic-block-sections=list={file} -fuse-ld=lld in \
-                 place of {FLAG}, and with what the option --order writes"
-            ));
-            layout.list()
+            let used = next::command([format!("-fbasic-block-sections=list={file}")]);
+            let next = format!(
+                "next: the same build with {used} -fuse-ld=lld in place of {FLAG}, and with what \
+                 the option --order writes"
+            );
+            (layout.list(), next)
         }
     };
-    Ok(text.into_bytes())
+    Ok(Exported {
+        bytes: text.into_bytes(),
+        next: vec![next],
+    })
 }
 
 impl<'p> Layout<'p> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::stacks::{Stacks, UNKNOWN_CALLERS, process_name};
 use super::table::Table;
-use super::{Export, STACKS, no_options};
+use super::{Export, Exported, STACKS, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -63,7 +63,7 @@ struct Profile<'s> {
     weights: Vec<u64>,
 }
 
-fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
+fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
     let stacks = Stacks::new(view)?;
     let mut frames = Table::default();
     let samples: Vec<Vec<usize>> = stacks
@@ -108,7 +108,7 @@ fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Vec<u8>, Failure> {
         active_profile_index: 0,
         exporter: format!("vcpi {}", env!("CARGO_PKG_VERSION")),
     };
-    Ok(serde_json::to_vec(&file)?)
+    Ok(Exported::from(serde_json::to_vec(&file)?))
 }
 
 fn profile<'s>(name: &'static str, samples: &'s [Vec<usize>], weights: Vec<u64>) -> Profile<'s> {

@@ -3,10 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::routes::{Build, Language, Route, joined};
-use super::steps::{BuildStep, PROFDATA, PROFGEN};
+use super::routes::{Build, Language, QUIET, Route, joined};
+use super::shell::{ENCODED, PLAIN, flags_of, is_plain, quoted, rust_flags};
+use super::steps::BuildStep;
+use super::tools::{PROFDATA, PROFGEN, is_there, missing};
 use super::{Basis, How, beside, export, here};
 use crate::args::Common;
+use crate::export::profgen::debug_binary;
 use crate::failure::Failure;
 use crate::messages::say;
 
@@ -74,9 +77,16 @@ pub(super) fn build(
         None => None,
     };
     let version = how.version(&wanted.by.tools(language, image.is_some()))?;
+    // Else it is missed behind all other steps.
+    if let Some(program) = command.first()
+        && !how.dry_run
+        && !is_there(program)
+    {
+        return Err(Failure::Program(missing(program)));
+    }
     let Some(image) = image else {
         let build = skeleton.as_deref().map_or(Build::Recorded, Build::Skeleton);
-        return Ok(vec![compile(command, &version, build, wanted)]);
+        return Ok(vec![compile(command, &version, build, wanted)?]);
     };
     let mut steps = Vec::new();
     let mut files = Vec::new();
@@ -108,11 +118,11 @@ pub(super) fn build(
         steps.push(reader(&version, image.as_ref(), counts, &profile));
         *counts = profile;
     }
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    steps.push(compile(command, &version, Build::Better(&files), wanted)?);
     if !how.dry_run {
         say("the build must compile anew: remove what an earlier build left, or change its folder");
     }
-    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    steps.push(compile(command, &version, Build::Better(&files), wanted));
     Ok(steps)
 }
 
@@ -121,13 +131,20 @@ type Reader = fn(&str, &OsStr, &Path, &Path) -> BuildStep;
 
 fn symbolize(version: &str, image: &OsStr, counts: &Path, profile: &Path) -> BuildStep {
     let mut step = BuildStep::new([PROFGEN.of(version)]);
-    for (name, value) in [
+    let debug = debug_binary(Path::new(image));
+    let debug = debug
+        .as_ref()
+        .map(|path| ("--debug-binary", path.as_os_str()));
+    let options = [
         ("--unsymbolized-profile", counts.as_os_str()),
         ("--binary", image),
+    ];
+    let more = [
         ("--use-offset", OsStr::new("0")),
         ("--format", OsStr::new("text")),
         ("--output", profile.as_os_str()),
-    ] {
+    ];
+    for (name, value) in options.into_iter().chain(debug).chain(more) {
         step.words.push(joined(name, value));
     }
     // It fails at nothing.
@@ -159,25 +176,39 @@ fn language(command: &[OsString]) -> Language {
 }
 
 /// The command that builds, with what makes compilers keep or use profiles.
-fn compile(command: &[OsString], version: &str, build: Build<'_>, wanted: Wanted<'_>) -> BuildStep {
+///
+/// # Errors
+/// If the command cannot be given a file's name for its compilers.
+fn compile(
+    command: &[OsString],
+    version: &str,
+    build: Build<'_>,
+    wanted: Wanted<'_>,
+) -> Result<BuildStep, Failure> {
     let mut step = BuildStep::new(command.iter().cloned());
     let Some(program) = command.first() else {
-        return step;
+        return Ok(step);
     };
     let language = language(command);
     let mut flags = wanted.by.flags(language, build);
-    flags.push(wanted.more(language));
+    flags.extend(wanted.more(language).split_whitespace().map(OsString::from));
     if language == Language::Rust {
-        let mut all = std::env::var_os("RUSTFLAGS").unwrap_or_default();
-        if !all.is_empty() {
-            all.push(" ");
+        if let Build::Skeleton(folder) = build
+            && folder.to_string_lossy().contains(char::is_whitespace)
+        {
+            return Err(Failure::Usage(format!(
+                "pgo build: rustc cuts what it tells LLVM where there are spaces, and {} has one: \
+                 name a --skeleton without",
+                folder.display()
+            )));
         }
-        all.push(&flags);
         // The flags for samples are among those that stable compilers keep for their own build.
         step.variables
             .push(("RUSTC_BOOTSTRAP", OsString::from("1")));
-        step.variables.push(("RUSTFLAGS", all));
-        return step;
+        let (variable, mut all) = flags_set();
+        all.extend(flags);
+        step.variables.push(rust_flags(&all, variable == ENCODED));
+        return Ok(step);
     }
     // GCC's names have no version: the one that is called so is asked for its own.
     let version = if wanted.by == Route::Gcov {
@@ -185,16 +216,42 @@ fn compile(command: &[OsString], version: &str, build: Build<'_>, wanted: Wanted
     } else {
         version
     };
+    // A makefile's own choice of a compiler yields to the command line alone.
+    let is_make = is(program, "make") || is(program, "gmake");
+    if let Some(word) = flags.iter().find(|word| !is_plain(word))
+        && !is_make
+    {
+        return Err(Failure::Usage(format!(
+            "pgo build: {} gets its compilers in CC and CXX, which programs cut into words in \
+             different ways, and {} has a space or another special character: build in a folder, \
+             and with an --image, without (make takes them)",
+            program.display(),
+            word.display()
+        )));
+    }
     for (variable, name) in ["CC", "CXX"].into_iter().zip(wanted.by.compilers()) {
-        let mut compiler = OsString::from(format!("{name}{version} "));
-        compiler.push(&flags);
-        // A makefile's own choice of a compiler yields to the command line alone.
-        match is(program, "make") || is(program, "gmake") {
+        let mut compiler = OsString::from(format!("{name}{version}"));
+        for word in &flags {
+            compiler.push(" ");
+            match is_plain(word) {
+                true => compiler.push(word),
+                // make puts in variables, and has a shell run what comes of that.
+                false => compiler.push(quoted(word).replace('$', "$$")),
+            }
+        }
+        match is_make {
             true => step.words.push(joined(variable, &compiler)),
             false => step.variables.push((variable, compiler)),
         }
     }
-    step
+    Ok(step)
+}
+
+/// The variable of rustc's flags that cargo looks at, and those that it has.
+fn flags_set() -> (&'static str, Vec<OsString>) {
+    let set = |name| Some((name, flags_of(name, &std::env::var_os(name)?)));
+    let set = set(ENCODED).or_else(|| set(PLAIN));
+    set.unwrap_or((PLAIN, Vec::new()))
 }
 
 impl Wanted<'_> {
@@ -202,17 +259,16 @@ impl Wanted<'_> {
     fn more(self, language: Language) -> String {
         let mut flags = String::new();
         if self.hot {
-            let of_llvm = match language {
-                Language::C => "-mllvm ",
-                Language::Rust => "-Cllvm-args=",
-            };
-            flags.push_str(&format!(" {of_llvm}{HOT}"));
+            flags.push_str(&match language {
+                Language::C => format!(" {QUIET} -mllvm {HOT}"),
+                Language::Rust => format!(" -Cllvm-args={HOT}"),
+            });
         }
         if self.relocations {
-            flags.push_str(match (self.by, language) {
-                (_, Language::Rust) => " -Clink-arg=-Wl,--emit-relocs",
-                (Route::Gcov, _) => " -Wl,--emit-relocs",
-                _ => " -Wno-unused-command-line-argument -Wl,--emit-relocs",
+            flags.push_str(&match (self.by, language) {
+                (_, Language::Rust) => " -Clink-arg=-Wl,--emit-relocs".to_owned(),
+                (Route::Gcov, _) => " -Wl,--emit-relocs".to_owned(),
+                _ => format!(" {QUIET} -Wl,--emit-relocs"),
             });
         }
         flags
@@ -239,8 +295,10 @@ mod tests {
     #[test]
     fn builds() {
         let profile = Build::Better(&[Path::new("/p/lua.prof")]);
-        let text =
-            |command, build, wanted| compile(&words(command), "-22", build, wanted).to_string();
+        let text = |command, build, wanted| {
+            let step = compile(&words(command), "-22", build, wanted);
+            step.expect("it can be told").to_string()
+        };
         let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
         let uses = format!("{flags} -fprofile-sample-use=/p/lua.prof");
         assert_eq!(
@@ -274,5 +332,41 @@ mod tests {
         ] {
             assert!(rust.contains(part), "{rust}");
         }
+    }
+
+    /// A name with a space reaches the compilers of make and cargo as one word. What others make of
+    /// it is not known, so that they are refused it.
+    #[test]
+    fn names_with_spaces() {
+        let files = [Path::new("/sp ace/l $ua.prof")];
+        let of = |command: &str, build| compile(&words(command), "-22", build, PLAIN);
+        let profile = Build::Better(&files);
+        let step = of("make", profile).expect("it can be told");
+        let of_cc = step.words.get(1).and_then(|word| word.to_str());
+        assert_eq!(
+            of_cc.and_then(|word| word.split_once(" -funique-internal-linkage-names ")),
+            Some((
+                "CC=clang-22 -g1 -fdebug-info-for-profiling",
+                "'-fprofile-sample-use=/sp ace/l $$ua.prof'"
+            ))
+        );
+        let step = of("cargo build", profile).expect("it can be told");
+        let (_, value) = step
+            .variables
+            .iter()
+            .find(|(name, _)| *name == ENCODED)
+            .expect("flags");
+        let flags = flags_of(ENCODED, value);
+        let used = OsString::from("-Zprofile-sample-use=/sp ace/l $ua.prof");
+        assert_eq!(flags.last(), Some(&used));
+        for (command, build) in [
+            ("cmake --build b", profile),
+            ("sh -c b", Build::Skeleton(Path::new("/a b"))),
+            ("cargo build", Build::Skeleton(Path::new("/a b"))),
+        ] {
+            let failure = of(command, build).expect_err("it is refused");
+            assert_eq!(failure.code(), 2, "{failure}");
+        }
+        assert!(of("cmake --build b", Build::Recorded).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::steps::{CLANG, GCC, LLD, PROFDATA, PROFGEN, Tool};
+use super::tools::{CLANG, GCC, LLD, PROFDATA, PROFGEN, Tool};
 use crate::export::gcov::BETTER;
 use crate::export::profgen::{FLAGS, RUST_FLAGS};
 
@@ -39,6 +39,8 @@ pub(super) enum Build<'p> {
     Better(&'p [&'p Path]),
 }
 
+/// Has clang say nothing of flags that are for compiling alone, or for linking: it gets both.
+pub(super) const QUIET: &str = "-Wno-unused-command-line-argument";
 /// Leaves out counters that optimised code does not tell.
 const NO_SELECTIONS: &str = "-pgo-instr-select=false";
 /// Prints the code behind the pass that instruments.
@@ -82,8 +84,8 @@ impl Route {
         }
     }
 
-    /// What compilers are told.
-    pub(super) fn flags(self, language: Language, build: Build<'_>) -> OsString {
+    /// What compilers are told, word by word.
+    pub(super) fn flags(self, language: Language, build: Build<'_>) -> Vec<OsString> {
         let is_rust = language == Language::Rust;
         let [general, of_llvm] = match language {
             Language::C => [FLAGS, "-mllvm "],
@@ -94,11 +96,15 @@ impl Route {
             Route::Proftext => {
                 // Names are matched within one build of the same source: they stay as they are.
                 let general = general.replace(" -funique-internal-linkage-names", "");
-                format!("{general} {of_llvm}{NO_SELECTIONS}")
+                let quiet = match language {
+                    Language::C => format!(" {QUIET}"),
+                    Language::Rust => String::new(),
+                };
+                format!("{general}{quiet} {of_llvm}{NO_SELECTIONS}")
             }
-            Route::Propeller => "-g1 -funique-internal-linkage-names -fuse-ld=lld \
-                                 -Wno-unused-command-line-argument"
-                .to_owned(),
+            Route::Propeller => {
+                format!("-g1 -funique-internal-linkage-names -fuse-ld=lld {QUIET}")
+            }
             Route::Gcov => "-g".to_owned(),
         };
         let uses: &[&str] = match (self, build) {
@@ -111,6 +117,7 @@ impl Route {
                 let generate = if is_rust { "-C" } else { "-f" };
                 flags.push_str(&format!(" {generate}profile-generate {of_llvm}{PRINTED}"));
                 flags.push_str(&format!(" {of_llvm}{FOLDER}"));
+                // The name of its folder is the end of the last flag.
                 &[""]
             }
             (Route::Profgen, _) if is_rust => &[" -Zprofile-sample-use="],
@@ -119,7 +126,7 @@ impl Route {
             (Route::Proftext, _) => &[" -fprofile-use="],
             (Route::Propeller, _) => &[
                 " -fbasic-block-sections=list=",
-                " -Wl,--no-warn-symbol-ordering -Wl,--symbol-ordering-file=",
+                "-Wl,--no-warn-symbol-ordering -Wl,--symbol-ordering-file=",
             ],
             (Route::Gcov, _) => {
                 flags.push_str(&format!(" {BETTER}"));
@@ -131,12 +138,17 @@ impl Route {
             Build::Skeleton(folder) => &[folder],
             Build::Better(files) => files,
         };
-        let mut flags = OsString::from(flags);
+        let mut words = Vec::new();
         for (option, file) in uses.iter().zip(files) {
-            flags.push(option);
-            flags.push(file);
+            flags.push_str(option);
+            words.extend(flags.split(' ').map(OsString::from));
+            if let Some(last) = words.last_mut() {
+                last.push(file);
+            }
+            flags.clear();
         }
-        flags
+        words.extend(flags.split_whitespace().map(OsString::from));
+        words
     }
 
     /// What the files of its profile are called, by what their names end in: what exports write,
@@ -194,14 +206,14 @@ mod tests {
                 Route::Proftext,
                 Language::C,
                 Build::Recorded,
-                format!("{general} -mllvm -pgo-instr-select=false"),
+                format!("{general} {QUIET} -mllvm -pgo-instr-select=false"),
             ),
             (
                 Route::Proftext,
                 Language::C,
                 Build::Skeleton(one),
                 format!(
-                    "{general} -mllvm -pgo-instr-select=false -fprofile-generate -mllvm \
+                    "{general} {QUIET} -mllvm -pgo-instr-select=false -fprofile-generate -mllvm \
                      -print-after=pgo-instr-gen,ctx-instr-gen -mllvm -ir-dump-directory=/p/a"
                 ),
             ),
@@ -235,7 +247,7 @@ mod tests {
                 format!("-g {BETTER} -fauto-profile=/p/a"),
             ),
         ] {
-            let flags = route.flags(language, build);
+            let flags = route.flags(language, build).join(OsStr::new(" "));
             assert_eq!(flags, OsString::from(expected), "{route:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! Exports, as those that read them see them.
 //!
-//! Needs what `cargo xtask setup` installs: `go` with its pprof, and callgrind_annotate.
+//! Needs what `cargo xtask setup` installs: `go` with its pprof, callgrind_annotate, and gcc with
+//! binutils.
 
 mod callgrind;
 #[path = "../common/mod.rs"]
@@ -9,6 +10,7 @@ mod firefox;
 mod folded;
 mod hostile;
 mod inlined;
+mod optimisers;
 mod otlp;
 mod output;
 mod pprof;
