@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     /// Another program is missing, or failed.
     #[error("{0}")]
     Program(String),
+    /// A command that was run has ended with this status, which is passed on; it has said why.
+    #[error("")]
+    Ended(u8),
     /// The report cannot be put into JSON.
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
@@ -48,6 +51,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Input(_) => 3,
             Failure::Program(_) => 5,
+            Failure::Ended(status) => *status,
         }
     }
 }

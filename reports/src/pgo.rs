@@ -2,6 +2,7 @@
 //! printed before it runs.
 
 mod build;
+mod compare;
 mod routes;
 pub(crate) mod shell;
 mod steps;
@@ -14,14 +15,17 @@ use clap::Subcommand;
 
 use self::build::{Wanted, build};
 use self::routes::{Route, major};
+use self::shell::quoted;
 use self::steps::{BuildStep, vcpi, vcpid};
 use self::tools::{BOLT, PERF2BOLT, Tool, version};
 use crate::args::Common;
 use crate::export::bolt::{has_relocations, layout};
+use crate::export::output::is_same;
 use crate::failure::Failure;
 use crate::messages::say;
+use crate::renderers::Format;
 use crate::stdout;
-use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
+use crate::trial::{LEAST_ROUNDS, ROUNDS};
 
 /// The steps from a program to a faster one.
 #[derive(Debug, Clone, Subcommand)]
@@ -131,14 +135,12 @@ impl PgoCommand {
                 how,
                 command,
             } => {
-                how.take(&[record(output, *rate, *frames, command)])?;
-                if !how.dry_run {
-                    say(&format!(
-                        "next: vcpi pgo build -i {} --image PROGRAM -- COMMAND",
-                        output.display()
-                    ));
+                refuse("record", common, &[])?;
+                let step = record(output, *rate, *frames, command);
+                match how.dry_run {
+                    true => how.take(&[step]),
+                    false => run_record(&step, output),
                 }
-                Ok(())
             }
             PgoCommand::Build {
                 by,
@@ -150,6 +152,10 @@ impl PgoCommand {
                 how,
                 command,
             } => {
+                match common.image.is_empty() {
+                    true => refuse("build without --image", common, &[])?,
+                    false => refuse("build", common, &EXPORTED)?,
+                }
                 let wanted = Wanted {
                     by: *by,
                     skeleton: skeleton.as_deref(),
@@ -171,13 +177,11 @@ impl PgoCommand {
                 rounds,
                 how,
                 command,
-            } => compare(
-                common,
-                [a.as_os_str(), b.as_os_str()],
-                *rounds,
-                *how,
-                command,
-            ),
+            } => {
+                refuse("compare", common, &["--format"])?;
+                let builds = [a.as_os_str(), b.as_os_str()];
+                compare::run(common, builds, *rounds, *how, command)
+            }
         }
     }
 }
@@ -224,6 +228,69 @@ impl How {
     }
 }
 
+/// Options that exports take from a step.
+const EXPORTED: [&str; 7] = [
+    "-i (--input)",
+    "--image",
+    "--pid",
+    "--user",
+    "--epoch",
+    "--since",
+    "--until",
+];
+
+/// Refuses options of reports that a step makes nothing of.
+fn refuse(step: &str, common: &Common, takes: &[&str]) -> Result<(), Failure> {
+    let given = [
+        ("-i (--input)", !common.input.is_empty()),
+        ("--image", !common.image.is_empty()),
+        ("--function", common.only_function.is_some()),
+        ("--pid", !common.pid.is_empty()),
+        ("--user", !common.user.is_empty()),
+        ("--epoch", !common.epoch.is_empty()),
+        ("--since", common.since.is_some()),
+        ("--until", common.until.is_some()),
+        ("--format", common.format != Format::Text),
+        ("--min-samples", common.min_samples.is_some()),
+        ("-n (--lines)", common.lines.is_some()),
+        ("--no-symbols", common.no_symbols),
+        ("--full-names", common.full_names),
+        ("--explain", common.explain),
+    ];
+    let refused = |(name, is_given): &(&str, bool)| *is_given && !takes.contains(name);
+    match given.into_iter().find(refused) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::Usage(format!(
+            "pgo {step}: {name} means nothing here; leave it out"
+        ))),
+    }
+}
+
+/// Runs a recording, and says what comes next if it was saved. How the command ended is passed on,
+/// as by the collector.
+fn run_record(step: &BuildStep, output: &Path) -> Result<(), Failure> {
+    let state = || {
+        let file = std::fs::metadata(output).ok()?;
+        Some((file.len(), file.modified().ok()?))
+    };
+    let before = state();
+    say(&format!("$ {step}"));
+    let status = step.status()?;
+    let ended = status.code().and_then(|code| u8::try_from(code).ok());
+    let is_saved = state().is_some_and(|now| before != Some(now));
+    if !is_saved || ended.is_none() {
+        return Err(step.failed(&format!("this step saved nothing ({status})")));
+    }
+    say(&format!(
+        "next: vcpi pgo build -i {} --image PROGRAM -- COMMAND",
+        quoted(output.as_os_str())
+    ));
+    match ended {
+        None | Some(0) => Ok(()),
+        Some(ended) => Err(Failure::Ended(ended)),
+    }
+}
+
 fn record(output: &Path, rate: u32, frames: Option<u8>, command: &[OsString]) -> BuildStep {
     let mut step = BuildStep::new([vcpid()]);
     step.words.extend(["record", "-o"].map(OsString::from));
@@ -266,6 +333,14 @@ fn export(common: &Common, kind: &str, image: &OsStr, output: &Path, from: Basis
         }
     }
     option("-o", output.as_os_str());
+    for (is_given, name) in [
+        (common.no_debuginfod, "--no-debuginfod"),
+        (common.no_cache, "--no-cache"),
+    ] {
+        if is_given {
+            step.words.push(name.into());
+        }
+    }
     step.is_followed = true;
     if from.few {
         step.words.push("--few".into());
@@ -299,10 +374,7 @@ fn bolt(
             "pgo bolt: the program is named by its file alone, not with --image".to_owned(),
         ));
     }
-    let version = how.version(&[PERF2BOLT, BOLT])?;
-    let image = binary.to_string_lossy();
-    let counts = beside(&image, "preagg")?;
-    let data = beside(&image, "fdata")?;
+    refuse("bolt", common, &EXPORTED)?;
     let new = output.map_or_else(
         || {
             let mut name = binary.as_os_str().to_owned();
@@ -311,6 +383,17 @@ fn bolt(
         },
         Path::to_owned,
     );
+    if is_same(&new, binary) {
+        return Err(Failure::Usage(format!(
+            "pgo bolt: {} is the program itself, which BOLT reads while it writes the new one: \
+             name another file with -o",
+            new.display()
+        )));
+    }
+    let version = how.version(&[PERF2BOLT, BOLT])?;
+    let image = binary.to_string_lossy();
+    let counts = beside(&image, "preagg")?;
+    let data = beside(&image, "fdata")?;
     let words = |words: &[&OsStr]| -> Vec<OsString> {
         words.iter().map(|word| (*word).to_owned()).collect()
     };
@@ -338,68 +421,4 @@ fn bolt(
         read,
         lay_out,
     ])
-}
-
-/// The command that runs a build.
-fn candidate(build: &OsStr, command: &[OsString]) -> Candidate {
-    let is_whole = |word: &OsString| word.to_string_lossy().contains("{}");
-    let words: Vec<OsString> = match command.iter().any(is_whole) {
-        true => command
-            .iter()
-            .map(|word| match is_whole(word) {
-                true => word
-                    .to_string_lossy()
-                    .replace("{}", &build.to_string_lossy())
-                    .into(),
-                false => word.clone(),
-            })
-            .collect(),
-        false => std::iter::once(build.to_owned())
-            .chain(command.iter().cloned())
-            .collect(),
-    };
-    Candidate {
-        text: BuildStep::new(words.iter().cloned()).to_string(),
-        words,
-    }
-}
-
-fn compare(
-    common: &Common,
-    [a, b]: [&OsStr; 2],
-    rounds: u16,
-    how: How,
-    command: &[OsString],
-) -> Result<(), Failure> {
-    let commands = [a, b].map(|build| candidate(build, command));
-    if how.dry_run {
-        for command in &commands {
-            stdout::write(format!("{}\n", command.text).as_bytes())?;
-        }
-        return Ok(());
-    }
-    for command in &commands {
-        say(&format!("$ {}", command.text));
-    }
-    let trial = trial::run(&commands, rounds)?;
-    let text = common.format.renderer().render(&trial, common.names())?;
-    Ok(stdout::write(text.as_bytes())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(text: &str) -> Vec<OsString> {
-        text.split(' ').map(OsString::from).collect()
-    }
-
-    /// Builds are told the words of a command, or stand in it where it says so.
-    #[test]
-    fn commands() {
-        let of = |command| candidate(OsStr::new("./a"), &words(command)).text;
-        assert_eq!(of("bench.lua 10"), "./a bench.lua 10");
-        assert_eq!(of("nice {} --x"), "nice ./a --x");
-        assert_eq!(candidate(OsStr::new("./a"), &[]).text, "./a");
-    }
 }

@@ -1,7 +1,15 @@
 //! `vcpi pgo`: the plain commands that it stands for, and what is missing for them.
 
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 /// Runs `vcpi pgo` in a folder, with these folders to find programs in.
 fn pgo(dir: &Path, path: &str, args: &[&str]) -> Output {
@@ -247,4 +255,147 @@ fn compare() {
         out.contains("5 rounds in turn") && out.contains("printed differs"),
         "{out}"
     );
+}
+
+/// A script that anybody may run.
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("is written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("is ours");
+}
+
+/// A name without a folder is a build of this folder, where it has one. Equal commands that print
+/// something else each time are not called different.
+#[test]
+fn compare_builds_of_here() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    script(&dir.path().join("one"), "date +%N");
+    let args = ["compare", "one", "one", "--rounds", "5"];
+    let output = pgo(dir.path(), "/usr/bin:/bin", &args);
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success() && errors.contains("$ ./one"),
+        "{errors}"
+    );
+    assert!(
+        out.contains("changes from run to run") && !out.contains("do not do the same"),
+        "{out}"
+    );
+    let output = pgo(dir.path(), "/usr/bin:/bin", &["compare", "true", "none"]);
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("$ true") && errors.contains("$ none"),
+        "{errors}"
+    );
+}
+
+/// Options of reports that a step makes nothing of are refused.
+#[test]
+fn options_without_meaning() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let compare = ["compare", "true", "true"];
+    for (args, option) in [
+        (
+            &[&compare[..], &["-i", "x.db"]].concat()[..],
+            "-i (--input)",
+        ),
+        (&[&compare[..], &["--image", "x"]].concat(), "--image"),
+        (&[&compare[..], &["--function", "x"]].concat(), "--function"),
+        (&[&compare[..], &["-n", "1"]].concat(), "-n (--lines)"),
+        (&["record", "-i", "x.db", "--", "true"], "-i (--input)"),
+        (&["build", "-i", "x.db", "--", "make"], "-i (--input)"),
+        (
+            &["build", "--image", "x", "--function", "x", "--", "make"],
+            "--function",
+        ),
+        (&["bolt", "x", "--min-samples", "1"], "--min-samples"),
+    ] {
+        let output = pgo(dir.path(), "/nowhere", args);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        let said = format!("{option} means nothing here");
+        assert!(errors.contains(&said), "{args:?}: {errors}");
+    }
+}
+
+/// BOLT is not told to write over the program that it reads, by whatever name.
+#[test]
+fn new_program_is_another_file() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = dir.path().join("lua");
+    fs::write(&program, "program").expect("is written");
+    fs::hard_link(&program, dir.path().join("linked")).expect("links");
+    symlink("lua", dir.path().join("lua.bolt")).expect("links");
+    for output in [&["-o", "./lua"][..], &["-o", "lua"], &["-o", "linked"], &[]] {
+        let args = [&["bolt", "--dry-run", "./lua"], output].concat();
+        let output = pgo(dir.path(), "/nowhere", &args);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains("is the program itself"), "{errors}");
+    }
+    assert_eq!(fs::read(&program).expect("is there"), b"program");
+}
+
+/// A builder that is not there is named with its package before anything runs.
+#[test]
+fn missing_builder() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    script(&dir.path().join("clang"), "");
+    let path = dir.path().to_str().expect("is UTF-8");
+    for (program, said) in [
+        ("cmake", "has a program cmake (Debian: cmake)"),
+        ("no-such-builder", "has a program no-such-builder"),
+    ] {
+        let output = pgo(dir.path(), path, &["build", "--", program]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{errors}");
+        assert!(errors.contains(said) && !errors.contains("$ "), "{errors}");
+    }
+}
+
+/// Runs `vcpi pgo record` with a collector that does this. Half a second later, both may be
+/// interrupted as by Ctrl-C.
+fn recording(collector: &str, is_interrupted: bool) -> Output {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // The collector beside the program is the one that is run.
+    let vcpi = dir.path().join("vcpi");
+    fs::copy(env!("CARGO_BIN_EXE_vcpi"), &vcpi).expect("is copied");
+    script(&dir.path().join("vcpid"), collector);
+    let child = Command::new(&vcpi)
+        .args(["pgo", "record", "-o", "a b.db", "--", "true"])
+        .current_dir(dir.path())
+        .process_group(0)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("vcpi runs");
+    if is_interrupted {
+        thread::sleep(Duration::from_millis(500));
+        let group = Pid::from_raw(child.id().try_into().expect("is small"));
+        killpg(group, Signal::SIGINT).expect("it is there");
+    }
+    child.wait_with_output().expect("it ends")
+}
+
+/// How the command ended is passed on, and what comes next is said where the recording was saved;
+/// also behind Ctrl-C, for which the collector has to be waited.
+#[test]
+fn recordings_that_fail() {
+    let next = "next: vcpi pgo build -i 'a b.db' ";
+    for (collector, is_interrupted, status, is_saved) in [
+        ("echo saved > \"$3\"", false, 0, true),
+        ("echo saved > \"$3\"; exit 7", false, 7, true),
+        ("exit 125", false, 5, false),
+        (
+            "trap 'sleep 0.5; echo saved > \"$3\"; exit 130' INT; while :; do sleep 0.1; done",
+            true,
+            130,
+            true,
+        ),
+    ] {
+        let output = recording(collector, is_interrupted);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{collector}: {errors}");
+        assert_eq!(errors.contains(next), is_saved, "{collector}: {errors}");
+        assert_eq!(errors.contains("step"), !is_saved, "{collector}: {errors}");
+    }
 }
