@@ -272,6 +272,11 @@ impl OneSite {
 
     /// Sees a value, so many instructions from the window's beginning.
     fn see(&mut self, depth: u32, value: u64) {
+        self.see_event(depth, Some(value));
+    }
+
+    /// The same, where the value may be unknown.
+    fn see_event(&mut self, depth: u32, value: Option<u64>) {
         use crate::events::Consumer as _;
 
         let at = crate::events::At {
@@ -280,7 +285,7 @@ impl OneSite {
             depth,
             caller: self.caller,
         };
-        let event = (interpreter::Parameter::Arg(0), Some(value));
+        let event = (interpreter::Parameter::Arg(0), value);
         let tables = &mut self.tables;
         tables.consumers.values(&mut tables.shared, &at, &[event]);
     }
@@ -588,6 +593,22 @@ mod tests {
             );
             assert!((least..0.53).contains(&part), "{part} of {between}");
         }
+    }
+
+    /// Where first events are not known and later ones are, windows are those of these.
+    #[test]
+    fn unknown_firsts() {
+        let mut bench = OneSite::new(WINDOW, 7);
+        for window in 1..=400 {
+            bench.begin(window, 1, 1.0);
+            bench.see_event(1 + window as u32 % 100, None);
+            bench.see(7 + window as u32 % 100, 2);
+        }
+        let values = &bench.tables.consumers.values;
+        let seen = values.seen_of(&values.profiles[0]);
+        let known = seen.reached - seen.unknown;
+        assert!(seen.unknown >= 400.0 && known > 0.0, "{seen:?}");
+        assert!((1.0..=known).contains(&(seen.windows as f64)), "{seen:?}");
     }
 
     /// In short windows all events are of one kind.

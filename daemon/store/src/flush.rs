@@ -198,8 +198,8 @@ impl Snapshot {
                 parameter: &parameter,
                 reached: seen.reached,
                 unknown: seen.unknown,
-                windows: profile.windows,
-                even: Some(even(profile.windows, key.owner)),
+                windows: seen.windows,
+                even: Some(even(seen.windows, key.owner)),
                 list: seen.list,
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;

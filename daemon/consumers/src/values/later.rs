@@ -39,6 +39,8 @@ pub struct Seen {
     pub reached: f64,
     /// Those of them whose value is not known.
     pub unknown: f64,
+    /// Windows with a known one, at least.
+    pub windows: u64,
     /// The known ones.
     pub list: Estimates<u64>,
 }
@@ -146,6 +148,7 @@ impl Values {
         let firsts = Seen {
             reached: profile.reached as f64,
             unknown: profile.unknown as f64,
+            windows: profile.windows,
             list: profile
                 .list
                 .as_ref()
@@ -175,6 +178,7 @@ impl Values {
         Seen {
             reached: firsts.reached + reached,
             unknown: firsts.unknown + unknown,
+            windows: firsts.windows.max(later.returns.windows),
             list: sum.to_estimates(),
         }
     }
