@@ -43,7 +43,8 @@ pub(crate) struct Common {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     pub(crate) format: Format,
-    /// Leave out what rests on fewer samples than this [default: 1; blks and diff: 10].
+    /// Leave out what rests on fewer samples than this [default: 1; blks and diff: 10;
+    /// hints: 20].
     #[arg(long, value_name = "N", global = true)]
     pub(crate) min_samples: Option<u64>,
     /// Print no more than this many rows, the first of them; `list` and `status` are whole.

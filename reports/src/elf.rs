@@ -116,6 +116,12 @@ impl Elf {
         fenced(ranges).unwrap_or_default()
     }
 
+    /// The tables of addresses that the linker fills.
+    pub(crate) fn linkage_tables(&self) -> Vec<(u64, u64)> {
+        let ranges = || self.binary.ranges(|name, _| name.starts_with(".got"));
+        fenced(ranges).unwrap_or_default()
+    }
+
     /// The function range around an address by the unwind table.
     pub(crate) fn frame(&self, address: u64) -> Option<(u64, u64)> {
         fenced(|| self.binary.frame(address)).flatten()

@@ -1,6 +1,8 @@
 //! Parameters of functions with their names and types, as debug information has them.
 
 mod held;
+mod language;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +14,9 @@ use crate::dwarf::{
 use crate::elf::Elf;
 use crate::sections::Slice;
 
-pub(crate) use held::held;
+pub(crate) use held::{Variable, held, named};
+pub(crate) use language::{Language, language};
+pub(crate) use numbers::NumberType;
 
 /// Longer names are none that a person gave.
 const LONGEST: usize = 64;
@@ -70,8 +74,8 @@ pub(crate) struct Parameter {
     pub(crate) passed: Passed,
     /// What its values are called.
     pub(crate) words: Words,
-    /// How many bits it has, if it is a signed number.
-    pub(crate) signed: Option<u32>,
+    /// Which numbers it holds, if any.
+    pub(crate) number: Option<NumberType>,
 }
 
 /// Where a parameter is passed.
@@ -285,7 +289,7 @@ fn declaration<'a>(
             of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
             passed,
             words: words(dwarf, unit, of)?,
-            signed: signed(unit, of),
+            number: NumberType::of(dwarf, unit, of),
         });
     }
     Ok(declaration)
@@ -380,19 +384,6 @@ fn words<'a>(
         }
         _ => Ok(Words::None),
     }
-}
-
-/// How many bits a signed number of a type has; `None`: it is something else.
-fn signed<'a>(unit: &Unit<Slice<'a>>, of: AttributeValue<Slice<'a>>) -> Option<u32> {
-    let (entry, size) = unqualified(unit, of)?;
-    let is_signed = matches!(
-        entry.attr_value(gimli::DW_AT_encoding),
-        Some(AttributeValue::Encoding(
-            gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
-        ))
-    );
-    let bytes = size.filter(|bytes| is_signed && matches!(bytes, 1 | 2 | 4 | 8))?;
-    u32::try_from(8 * bytes).ok()
 }
 
 fn enumerators<'a>(

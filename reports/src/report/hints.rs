@@ -8,29 +8,25 @@ mod find;
 mod fold;
 mod machine;
 mod patch;
-
-use std::path::Path;
+mod told;
 
 use parameters::Parameter;
 use serde::Serialize;
 
 use self::find::Opportunity;
-use self::fold::KnownPlace;
-use self::patch::{HintKind, Language, Told, divided_by, patch};
+use self::patch::HintKind;
+use self::told::{can_be_patched, hint};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
-use crate::code::decode;
 use crate::failure::Failure;
 use crate::model::Model;
 use crate::names::Names;
 use crate::needs::Needs;
 use crate::page::Page;
 use crate::query::{Answer, Query};
-use crate::render::{count, percent, rounded};
+use crate::render::{count, counted, percent};
 use crate::sources::{For, Sources};
-use crate::symbols::data::Data;
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
-use crate::variables::Declaration;
 use crate::view::{Base, View, as_float};
 
 /// A worked example, for the help and the manual page.
@@ -39,11 +35,15 @@ Example: which values are a special case in the source worth?
   vcpi hints -n 1
 
   17.32% predicted (15.49 to 19.09)  modulus: base in digits
-      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values, at 0x1244 in ./plain
+      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values, at 0x1230 in ./plain
       special.c:15  sum += number % base;
       88.53% of all cycles are under it; it decides 18.03% (512 samples): 0 instructions constant,
       1 division by a number
-          __builtin_expect(base == 7, 1) ? x % 7 : x % base
+          /* one division gives quotient and rest: the case is for all that uses it */
+          /* digits_any: the body of digits, static inline, always_inline */
+          if (__builtin_expect(base == 7, 1))
+              return digits_any(number, 7);
+          return digits_any(number, base);
 
   Apply the patch, build, and measure before you keep it:
   vcpi hints --verify './plain 8000' './patched 8000'";
@@ -61,7 +61,7 @@ pub(crate) struct Hints {
     /// change saved; no profile is read.
     #[arg(long, num_args = 2, value_names = ["CMD-A", "CMD-B"], conflicts_with = "function")]
     verify: Option<Vec<String>>,
-    /// Rounds of `--verify`: runs of each command.
+    /// Rounds of `--verify`: runs of each command, 5 or more.
     #[arg(long, value_name = "N", default_value_t = ROUNDS, requires = "verify",
           value_parser = clap::value_parser!(u16).range(LEAST_ROUNDS..))]
     rounds: u16,
@@ -124,10 +124,11 @@ struct Hint {
     /// Instructions that become constant, and divisions by what becomes a number.
     constant: Vec<String>,
     divisions: Vec<String>,
-    /// Percent of all cycles, with an interval. It is not a measurement.
-    predicted_percent: f64,
-    predicted_low: f64,
-    predicted_high: f64,
+    /// Percent of all cycles, with an interval. It is not a measurement; `null` where nothing can be
+    /// predicted.
+    predicted_percent: Option<f64>,
+    predicted_low: Option<f64>,
+    predicted_high: Option<f64>,
     patch: Vec<String>,
 }
 
@@ -175,10 +176,13 @@ impl Least {
     pub(crate) fn ranked<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
         let total = view.total().cycles;
         let mut found = find::all(view, self.share, self.saving / 100.0 * total);
-        found.retain(|one| percent(one.predicted(), total) >= self.saving);
+        found.retain(|one| percent(one.at_most(), total) >= self.saving);
         found.retain(|one| one.folded_samples > FEW);
+        found.retain(|one| can_be_patched(view, one));
         found.sort_by(|a, b| {
-            let by_saving = b.predicted().total_cmp(&a.predicted());
+            // What cannot be predicted comes last.
+            let [of_a, of_b] = [a, b].map(|one| (one.kind.is_predictable(), one.at_most()));
+            let by_saving = of_b.0.cmp(&of_a.0).then(of_b.1.total_cmp(&of_a.1));
             by_saving.then_with(|| (a.pc, a.site).cmp(&(b.pc, b.site)))
         });
         let found = without_repeats(found);
@@ -207,137 +211,33 @@ fn is_operand(parameter: &str) -> bool {
     matches!(parameter.parse(), Ok(Parameter::Operand(_)))
 }
 
-/// Hints whose instructions an earlier one folds already are left out: a value and what is computed
-/// from it are one opportunity.
+/// Hints whose time an earlier one tells already are left out: a value, what is computed from it,
+/// and the register that holds it are one opportunity.
 fn without_repeats(found: Vec<Opportunity>) -> Vec<Opportunity> {
     let mut kept: Vec<Opportunity> = Vec::new();
     for one in found {
-        let is_repeat = kept.iter().any(|other| {
-            other.function == one.function
-                && !one.places.is_empty()
-                && one.places.is_subset(&other.places)
-        });
-        if !is_repeat {
+        if !kept.iter().any(|other| one.repeats(other)) {
             kept.push(one);
         }
     }
     kept
 }
 
-/// What a hint says.
-fn hint(view: &View<'_>, found: &Opportunity, total: f64, sources: &mut Sources) -> Option<Hint> {
-    let pc = view.profile.pcs.get(found.pc)?;
-    let (image, address) = (pc.image, found.shown.unwrap_or(pc.address));
-    let place = view.symbols.places(image, &[address]).pop();
-    let place = place.unwrap_or_default();
-    let language = match place.file.as_ref().and_then(|file| file.extension()) {
-        Some(extension) if extension == "rs" => Language::Rust,
-        _ => Language::C,
-    };
-    let source = place.file.as_ref().map(|file| match place.line {
-        Some(line) => format!("{}:{line}", file.display()),
-        None => file.display().to_string(),
-    });
-    let declared = found.argument.and_then(|_| {
-        let mut all = view.symbols.parameters(image, &[pc.address].into());
-        all.remove(&pc.address)
-    });
-    let argument = found.argument.zip(declared.as_ref());
-    let argument = argument.and_then(|(index, declared)| declared.integer(index));
-    let names = declared.as_ref().and_then(Declaration::names);
-    let names = names.unwrap_or_default();
-    let value = argument.and_then(|argument| signed(found.bits?, argument.signed?));
-    let value = value.unwrap_or_else(|| found.value.clone());
-    let source_text = sources.at(&place, Path::new(view.image_path(image)));
-    let named = match (found.argument, found.known) {
-        (Some(_), _) => argument.and_then(|argument| argument.name.clone()),
-        (None, Some(known)) => variable(view, image, known).or_else(|| {
-            let line = source_text.as_deref()?;
-            divided_by(line, found.kind).map(str::to_owned)
-        }),
-        (None, None) => None,
-    };
-    let function = match found.function.and_then(|id| view.symbols.function(id)) {
-        Some(function) => function.name.clone(),
-        None => view.symbols.name_of(found.pc),
-    };
-    let told = Told {
-        function: found.callee.as_deref().unwrap_or(&function),
-        variable: named.as_deref(),
-        value: &value,
-        arguments: &names,
-        taken: found.value == "taken",
-        source: source_text.as_deref(),
-    };
-    let patch = patch(found.kind, language, &told);
-    let [low, high] = found.bounds();
-    let of_all = |cycles: f64, digits| rounded(percent(cycles, total), digits);
-    let hex = |all: &std::collections::BTreeSet<u64>| -> Vec<String> {
-        all.iter().map(|address| format!("0x{address:x}")).collect()
-    };
-    Some(Hint {
-        kind: found.kind,
-        image: view.image_path(image).to_owned(),
-        address: format!("0x{address:x}"),
-        caller: found.site.map(|site| view.symbols.name_of(site)),
-        call_site: found.site.map(|site| view.address(site)),
-        parameter: found.parameter.clone(),
-        variable: named,
-        source,
-        source_text,
-        value,
-        base: found.base,
-        samples: found.samples,
-        share: rounded(found.share[0], 1),
-        share_low: rounded(found.share[1], 1),
-        share_high: rounded(found.share[2], 1),
-        cycles_percent: of_all(found.under, 2),
-        folded_percent: of_all(found.folded, 2),
-        folded_samples: found.folded_samples,
-        constant: hex(&found.constant),
-        divisions: hex(&found.divisions),
-        predicted_percent: of_all(found.predicted(), 2),
-        predicted_low: of_all(low, 2),
-        predicted_high: of_all(high, 2),
-        function,
-        patch,
-    })
-}
-
-/// A number of a signed type, where all of its bits are known.
-fn signed((value, known): (u64, u32), bits: u32) -> Option<String> {
-    let unused = 64_u32.checked_sub(bits).filter(|_| known >= bits)?;
-    let number = value.checked_shl(unused)?.cast_signed();
-    Some((number >> unused).to_string())
-}
-
-/// The variable that has a value which is known there.
-fn variable(view: &View<'_>, image: usize, known: KnownPlace) -> Option<String> {
-    let (at, register) = match known {
-        KnownPlace::Read(at, register) | KnownPlace::After(at, register) => (at, Some(register)),
-        KnownPlace::InMemory(at) => (at, None),
-        KnownPlace::AtEntry(..) | KnownPlace::Low(..) => return None,
-    };
-    let one = decode(view.symbols.elf(image)?.few_bytes(at)?, at)?;
-    let of_register = register.and_then(|register| {
-        let place = match known {
-            KnownPlace::After(..) => one.next_ip(),
-            _ => at,
-        };
-        view.symbols.held(image, place, register)
-    });
-    let is_load = !matches!(known, KnownPlace::Read(..)) && one.is_ip_rel_memory_operand();
-    of_register.or_else(|| {
-        let address = is_load.then(|| one.ip_rel_memory_address())?;
-        let name = Data::of(&view.symbols, image).at(&view.symbols, address)?;
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        name.chars().all(is_word).then_some(name)
-    })
-}
-
 impl Opportunity {
-    /// Cycles that the hint is predicted to save.
-    fn predicted(&self) -> f64 {
+    /// Whether another one decides nearly all that this one decides.
+    fn repeats(&self, other: &Opportunity) -> bool {
+        /// The part of the cycles.
+        const NEARLY_ALL: f64 = 0.9;
+        let shared = self.places.iter();
+        let shared = shared.filter(|(at, _)| other.places.contains_key(at));
+        let shared: f64 = shared.map(|(_, cycles)| cycles).sum();
+        other.function == self.function
+            && !self.places.is_empty()
+            && shared >= self.folded * NEARLY_ALL
+    }
+
+    /// Cycles that the hint could save at most, which are the prediction where there is one.
+    fn at_most(&self) -> f64 {
         self.folded * self.share[0] / 100.0
     }
 
@@ -387,13 +287,20 @@ impl Hint {
             (Some(caller), Some(site)) => format!(" from {} ({site})", names.shown(caller)),
             _ => String::new(),
         };
+        let predicted = match (
+            self.predicted_percent,
+            self.predicted_low,
+            self.predicted_high,
+        ) {
+            (Some(percent), Some(low), Some(high)) => {
+                format!("{percent:.2}% predicted ({low:.2} to {high:.2})")
+            }
+            _ => "measure".to_owned(),
+        };
         page.item(
             0,
             format!(
-                "{:.2}% predicted ({:.2} to {:.2})  {}: {} in {}{calls}",
-                self.predicted_percent,
-                self.predicted_low,
-                self.predicted_high,
+                "{predicted}  {}: {} in {}{calls}",
                 self.kind.words(),
                 self.variable.as_ref().unwrap_or(&self.parameter),
                 names.shown(&self.function),
@@ -418,36 +325,32 @@ impl Hint {
             let text = self.source_text.as_deref().unwrap_or_default();
             page.item(1, format!("{source}  {text}").trim_end().to_owned());
         }
+        let is_of_load = matches!(
+            self.kind,
+            HintKind::StridedPrefetch | HintKind::RedundantLoad
+        );
+        let (about, folds) = match is_of_load {
+            true => ("the load takes", String::new()),
+            false => (
+                "it decides",
+                format!(
+                    ": {} constant, {} by a number",
+                    counted(self.constant.len() as u64, "instruction"),
+                    counted(self.divisions.len() as u64, "division"),
+                ),
+            ),
+        };
         page.item(
             1,
             format!(
-                "{:.2}% of all cycles are under it; it decides {:.2}% ({} samples): {} constant, \
-                 {} by a number",
+                "{:.2}% of all cycles are under it; {about} {:.2}% ({} samples){folds}",
                 self.cycles_percent,
                 self.folded_percent,
                 count(self.folded_samples),
-                crate::render::counted(self.constant.len() as u64, "instruction"),
-                crate::render::counted(self.divisions.len() as u64, "division"),
             ),
         );
         for line in &self.patch {
             page.item(2, line.clone());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A signed number is what the source says, where code read all of it.
-    #[test]
-    fn signed_numbers() {
-        assert_eq!(signed((0xfed4, 16), 16).as_deref(), Some("-300"));
-        assert_eq!(signed((0xffff_fed4, 32), 16).as_deref(), Some("-300"));
-        assert_eq!(signed((0xfb, 8), 8).as_deref(), Some("-5"));
-        assert_eq!(signed((7, 32), 32).as_deref(), Some("7"));
-        assert_eq!(signed((u64::MAX, 64), 64).as_deref(), Some("-1"));
-        assert_eq!(signed((0xfb, 8), 32), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::dwarf::{self, Declared};
 use crate::elf::Elf;
 use crate::guard::fenced;
 use crate::symbolize::{self, SourcePlace, SymbolizedFrame};
-use crate::variables::{self, Declaration, Returned};
+use crate::variables::{self, Declaration, Language, Returned, Variable};
 
 impl Symbols<'_> {
     /// What debug information declares of functions of an image, in the file itself or in its debug
@@ -42,8 +42,20 @@ impl Symbols<'_> {
     }
 
     /// The variable that a register holds at an address of an image.
-    pub(crate) fn held(&self, image: usize, address: u64, register: Register) -> Option<String> {
+    pub(crate) fn held(&self, image: usize, address: u64, register: Register) -> Option<Variable> {
         let read = |file: &Elf| variables::held(file, address, register);
+        self.ask_debug_files(image, read, Option::is_none)
+    }
+
+    /// The variable of a name that code at an address of an image means.
+    pub(crate) fn variable(&self, image: usize, address: u64, name: &str) -> Option<Variable> {
+        let read = |file: &Elf| variables::named(file, address, name);
+        self.ask_debug_files(image, read, Option::is_none)
+    }
+
+    /// The language of the unit with the code at an address of an image.
+    pub(crate) fn language(&self, image: usize, address: u64) -> Option<Language> {
+        let read = |file: &Elf| variables::language(file, address);
         self.ask_debug_files(image, read, Option::is_none)
     }
 

@@ -1,12 +1,13 @@
-//! Which variable a register holds at a place, as debug information has it.
+//! Variables at a place: which one a register holds, and what type one has, as debug information
+//! has it.
 
 use std::collections::BTreeSet;
 
 use gimli::{AttributeValue, Expression, Operation, Unit};
 use iced_x86::Register;
 
-use super::{Dwarf, Entry, name_of};
-use crate::dwarf::{covered, search};
+use super::{Dwarf, Entry, NumberType, name_of};
+use crate::dwarf::{attribute, covered, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -30,9 +31,37 @@ const NUMBERS: [Register; 16] = [
     Register::R15,
 ];
 
-/// The name of the variable that a register holds when the instruction at an address is reached:
-/// the innermost one.
-pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<String> {
+/// A variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Variable {
+    /// Its name in the source.
+    pub(crate) name: String,
+    /// Which numbers it holds, if any.
+    pub(crate) number: Option<NumberType>,
+}
+
+/// The variable that a register holds when the instruction at an address is reached: the innermost
+/// one.
+pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<Variable> {
+    innermost(image, address, |dwarf, unit, entry| {
+        is_in(dwarf, unit, entry, address, register)
+    })
+}
+
+/// The variable of this name that code at an address means: the innermost one.
+pub(crate) fn named(image: &Elf, address: u64, name: &str) -> Option<Variable> {
+    innermost(image, address, |dwarf, unit, entry| {
+        Ok(name_of(dwarf, unit, entry).as_deref() == Some(name))
+    })
+}
+
+/// The last variable that is meant of those that code at an address sees: inner ones come behind
+/// outer ones.
+fn innermost(
+    image: &Elf,
+    address: u64,
+    is_meant: impl for<'a> Fn(&Dwarf<'a>, &Unit<Slice<'a>>, &Entry<'a>) -> gimli::Result<bool>,
+) -> Option<Variable> {
     let mut found = None;
     let here = BTreeSet::from([address]);
     search(image, &here, |dwarf, unit| {
@@ -54,9 +83,14 @@ pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<Stri
                     outside = Some(depth);
                 }
                 gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter
-                    if is_in(dwarf, unit, entry, address, register)? =>
+                    if is_meant(dwarf, unit, entry)? =>
                 {
-                    found = name_of(dwarf, unit, entry).or(found.take());
+                    let variable = name_of(dwarf, unit, entry).map(|name| {
+                        let of = attribute(unit, entry, gimli::DW_AT_type);
+                        let number = of.and_then(|of| NumberType::of(dwarf, unit, of));
+                        Variable { name, number }
+                    });
+                    found = variable.or(found.take());
                 }
                 _ => {}
             }
@@ -115,10 +149,23 @@ mod tests {
     #[test]
     fn arguments() {
         let elf = opened(&fixture());
-        let at_entry = |register| held(&elf, 0x1090, register);
+        let at_entry = |register| held(&elf, 0x1090, register).map(|variable| variable.name);
         assert_eq!(at_entry(Register::EDI).as_deref(), Some("a"));
         assert_eq!(at_entry(Register::RSI).as_deref(), Some("b"));
         assert_eq!(at_entry(Register::R12), None);
         assert_eq!(held(&elf, 0x9999, Register::RDI), None);
+    }
+
+    /// A variable has the type that is declared where the code is, and none elsewhere.
+    #[test]
+    fn types() {
+        let elf = opened(&fixture());
+        let number = |at, name| named(&elf, at, name).and_then(|variable| variable.number);
+        let number = |at, name| number(at, name).map(|of| (of.bits, of.is_signed));
+        assert_eq!(number(0x1090, "a"), Some((32, true)));
+        assert_eq!(number(0x1090, "b"), Some((64, true)));
+        assert_eq!(number(0x1040, "b"), Some((8, false)));
+        assert_eq!(number(0x1040, "n"), None);
+        assert_eq!(number(0x9999, "a"), None);
     }
 }

@@ -235,7 +235,7 @@ mod tests {
 
     fn parameter(passed: Passed, words: Words) -> Parameter {
         Parameter {
-            signed: None,
+            number: None,
             name: Some("n".to_owned()),
             of: "type".to_owned(),
             passed,

@@ -1,24 +1,24 @@
 //! What can be specialised, and the time that it decides.
 
 mod control;
+mod judge;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register};
 use instructions::{only_computes_address, register_name};
 use parameters::Parameter;
 
-use super::fold::{Code, KnownPlace};
+use super::fold::{Code, Folded, KnownPlace, Results};
+use super::machine::width;
 use super::patch::HintKind;
 use crate::callee::Callees;
 use crate::code::{ProcessorMode, transfers_control};
 use crate::listing::lines;
-use crate::report::is_supported;
 use crate::symbols::FunctionId;
 use crate::view::{Base, Heat, Values, View};
-
-/// The part of a division's time that one by a number does not take: rather less than it is.
-const DIVISION: f64 = 0.25;
 
 /// An opportunity. Cycles are as they were sampled.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ pub(super) struct Opportunity {
     pub(super) kind: HintKind,
     /// Where the value is seen.
     pub(super) pc: usize,
-    /// The instruction to show in its place.
-    pub(super) shown: Option<u64>,
+    /// The division that it is about.
+    pub(super) division: Option<Division>,
     /// Whose calls it is about.
     pub(super) site: Option<usize>,
     pub(super) function: Option<FunctionId>,
@@ -41,6 +41,8 @@ pub(super) struct Opportunity {
     pub(super) value: String,
     /// Of a number, its bits, and how many these are.
     pub(super) bits: Option<(u64, u32)>,
+    /// How many bits that has in memory or in another register, if those are fewer.
+    pub(super) extended: Option<u32>,
     pub(super) base: Base,
     pub(super) samples: u64,
     /// Percent, and its bounds.
@@ -52,8 +54,19 @@ pub(super) struct Opportunity {
     pub(super) folded_samples: u64,
     pub(super) constant: BTreeSet<u64>,
     pub(super) divisions: BTreeSet<u64>,
-    /// All instructions that it decides.
-    pub(super) places: BTreeSet<u64>,
+    /// All instructions that it decides, with the cycles that they have.
+    pub(super) places: BTreeMap<u64, f64>,
+}
+
+/// A division by what becomes a number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Division {
+    pub(super) address: u64,
+    /// What is used of it.
+    pub(super) results: Results,
+    /// The number, where that is not the value itself but computed from it; how many bits it has,
+    /// and whether it is signed.
+    pub(super) by: Option<(u64, u32, bool)>,
 }
 
 /// All opportunities for values with at least this share, in percent, of which each could save so
@@ -64,6 +77,7 @@ pub(super) fn all(view: &View<'_>, share: f64, least: f64) -> Vec<Opportunity> {
     found.extend(search.copies());
     found.extend(search.targets());
     found.extend(search.branches());
+    found.extend(search.loads());
     found
 }
 
@@ -77,7 +91,9 @@ struct Search<'v, 'p> {
     /// Time in functions: in all, and under call sites.
     of_function: BTreeMap<(FunctionId, Option<usize>), Heat>,
     /// Values that were weighed: of which function and calls, and where they are known.
-    judged: BTreeSet<(FunctionId, Option<usize>, Vec<KnownPlace>, u64)>,
+    judged: BTreeSet<(FunctionId, Option<usize>, KnownPlace, u64)>,
+    /// What values remove that are known at some places.
+    folded: BTreeMap<(FunctionId, Vec<KnownPlace>, u64), Option<Rc<Folded>>>,
 }
 
 /// A value that may be known, and where.
@@ -85,6 +101,8 @@ struct KnownValue<'s> {
     values: &'s Values,
     known: KnownPlace,
     argument: Option<u8>,
+    /// How many bits the value has that was extended with zeros.
+    extended: Option<u32>,
 }
 
 impl<'v, 'p> Search<'v, 'p> {
@@ -114,6 +132,7 @@ impl<'v, 'p> Search<'v, 'p> {
             least,
             codes: BTreeMap::new(),
             judged: BTreeSet::new(),
+            folded: BTreeMap::new(),
             by_site,
             of_function,
         }
@@ -159,6 +178,7 @@ impl<'v, 'p> Search<'v, 'p> {
                     values: &values,
                     known: KnownPlace::AtEntry(argument.register, argument.bits),
                     argument: Some(argument.index),
+                    extended: None,
                 };
                 // What holds for all calls needs no word for each site.
                 let is_told = by_caller
@@ -188,6 +208,7 @@ impl<'v, 'p> Search<'v, 'p> {
                 values,
                 known,
                 argument: None,
+                extended: extended(&instruction),
             })
         };
         if values.parameter == "load" {
@@ -226,118 +247,6 @@ impl<'v, 'p> Search<'v, 'p> {
         };
         self.codes.entry(function).or_insert_with(read).as_ref()
     }
-
-    /// What the most frequent value decides, if that is worth a hint.
-    fn judge(&mut self, seen: &KnownValue<'_>) -> Option<Opportunity> {
-        let view = self.view;
-        let values = seen.values;
-        let share = values.shares.first()?;
-        if share.percent < self.share
-            || values.samples() < view.min_samples
-            || !is_supported(values, share)
-        {
-            return None;
-        }
-        let class = values.class();
-        let value = class.mask(share.value);
-        let text = class.text(share.value);
-        if is_address(value, &text) {
-            return None;
-        }
-        let function = view.symbols.function_of(values.pc)?;
-        let pc = view.profile.pcs.get(values.pc)?;
-        if let KnownPlace::AtEntry(..) = seen.known
-            && view.symbols.function(function)?.start != Some(pc.address)
-        {
-            return None;
-        }
-        let site = values.caller;
-        let under = self.under(function, site);
-        if under.cycles * share.percent / 100.0 < self.least {
-            return None;
-        }
-        let pcs = view.pcs_of(function);
-        let places = self.code(function)?.places(seen.known)?;
-        // Many instructions read what one of them wrote.
-        if !self.judged.insert((function, site, places.clone(), value)) {
-            return None;
-        }
-        let code = self.code(function)?;
-        let folded = code.folded(&places, value)?;
-        let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
-        for at in &folded.divisions {
-            // A processor that divides is interrupted behind the division.
-            for place in [Some(*at), code.behind(*at)].into_iter().flatten() {
-                parts.insert(place, DIVISION);
-            }
-        }
-        for at in &folded.constant {
-            parts.insert(*at, 1.0);
-        }
-        if let KnownPlace::InMemory(at) = seen.known
-            && let Some(behind) = code.tests_memory(at)
-        {
-            // That branch is the test which a special case begins with, and it waits for the load.
-            parts.remove(&behind);
-        }
-        let rests = folded.divisions.iter().copied();
-        let rests: BTreeSet<u64> = rests.filter(|at| code.takes_rest(*at)).collect();
-        let behind: BTreeMap<u64, u64> = folded
-            .divisions
-            .iter()
-            .filter_map(|at| Some((code.behind(*at)?, *at)))
-            .collect();
-        let (mut cycles, mut samples, mut of_divisions) = (0.0, 0, 0.0);
-        let mut hottest: Option<(f64, u64)> = None;
-        for (at, part) in &parts {
-            let heat = pcs
-                .get(at)
-                .map(|pc| self.heat(*pc, site))
-                .unwrap_or_default();
-            cycles += heat.cycles * part;
-            samples += heat.samples;
-            let division = folded.divisions.get(at).or_else(|| behind.get(at)).copied();
-            if let Some(division) = division {
-                of_divisions += heat.cycles * part;
-                if hottest.is_none_or(|(most, _)| heat.cycles > most) {
-                    hottest = Some((heat.cycles, division));
-                }
-            }
-        }
-        let division = hottest.map(|(_, at)| at);
-        let division = division.filter(|_| of_divisions * 2.0 >= cycles);
-        let kind = match (division, seen.known) {
-            (Some(at), _) if rests.contains(&at) => HintKind::Modulus,
-            (Some(_), _) => HintKind::Divisor,
-            (None, KnownPlace::AtEntry(..)) => HintKind::ConstantArgument,
-            (None, _) => HintKind::SemiInvariantLoad,
-        };
-        (cycles > 0.0).then(|| Opportunity {
-            kind,
-            pc: values.pc,
-            shown: division,
-            site,
-            function: Some(function),
-            callee: None,
-            parameter: match seen.known {
-                KnownPlace::Read(_, register) => register_name(register).to_owned(),
-                _ => values.parameter.clone(),
-            },
-            argument: seen.argument,
-            known: Some(seen.known),
-            value: number(value, text),
-            bits: Some((value, class.bits())),
-            base: values.base,
-            samples: values.samples(),
-            share: [share.percent, share.low, share.high],
-            under: under.cycles,
-            folded: cycles,
-            folded_samples: samples,
-            constant: folded.constant,
-            divisions: folded.divisions,
-            places: parts.into_keys().collect(),
-        })
-    }
 }
 
 /// The general register of this name, if it is what an instruction writes.
@@ -354,7 +263,8 @@ fn written(instruction: &Instruction, parameter: &str) -> Option<Register> {
 /// what it does more with than load it, which is seen in the register.
 fn read(instruction: &Instruction, operand: u8) -> Option<KnownPlace> {
     let operand = u32::from(operand);
-    if operand >= instruction.op_count() || instruction.mnemonic() == Mnemonic::Push {
+    let is_moved_on = instruction.mnemonic() == Mnemonic::Push || transfers_control(instruction);
+    if operand >= instruction.op_count() || is_moved_on {
         return None;
     }
     match instruction.op_kind(operand) {
@@ -371,6 +281,11 @@ fn read(instruction: &Instruction, operand: u8) -> Option<KnownPlace> {
     }
 }
 
+/// How many bits an instruction extends with zeros, if it does.
+fn extended(instruction: &Instruction) -> Option<u32> {
+    (instruction.mnemonic() == Mnemonic::Movzx).then(|| width(instruction, 1))
+}
+
 /// Whether an instruction does nothing but load its register: not from the stack's top, where
 /// registers are saved.
 fn reads_memory(instruction: &Instruction) -> bool {
@@ -380,18 +295,4 @@ fn reads_memory(instruction: &Instruction) -> bool {
         && instruction.op1_kind() == OpKind::Memory
         && instruction.memory_base().full_register() != Register::RSP
         && !only_computes_address(instruction)
-}
-
-/// Whether a value looks like an address, which differs from run to run.
-fn is_address(value: u64, text: &str) -> bool {
-    value > u64::from(u32::MAX) && !text.starts_with('-')
-}
-
-/// A value as the source would have it.
-fn number(value: u64, text: String) -> String {
-    const SMALL: u64 = 1 << 16;
-    match value < SMALL {
-        true => value.to_string(),
-        false => text,
-    }
 }

@@ -16,7 +16,12 @@ use super::machine::{Computed, KnownState, bits_of, mask, sign_extended, width};
 use crate::code::direct_target;
 use crate::listing::FunctionInstruction;
 
+mod implied;
+mod loads;
 mod origins;
+mod results;
+
+pub(super) use results::Results;
 
 /// Instructions of a function at most: larger ones are left out.
 const MOST: usize = 50_000;
@@ -45,8 +50,8 @@ enum Folding {
     Unreached,
     /// It stays.
     Stays,
-    /// It divides by a number that is known.
-    DividesByNumber,
+    /// It divides by this number.
+    DividesBy(u64),
     /// All that it does is known.
     Constant,
 }
@@ -56,8 +61,8 @@ enum Folding {
 pub(super) struct Folded {
     /// Instructions whose results are constant.
     pub(super) constant: BTreeSet<u64>,
-    /// Divisions by what is a number then.
-    pub(super) divisions: BTreeSet<u64>,
+    /// Divisions by what is a number then, and that number.
+    pub(super) divisions: BTreeMap<u64, u64>,
 }
 
 /// The code of a function.
@@ -116,35 +121,6 @@ impl Code {
         })
     }
 
-    /// Whether of a division at an address the rest is used, and not the quotient.
-    pub(super) fn takes_rest(&self, address: u64) -> bool {
-        let Some(at) = self.index.get(&address) else {
-            return false;
-        };
-        let mut factory = InstructionInfoFactory::new();
-        let mut open = [Some(Register::RAX), Some(Register::RDX)];
-        for one in self.instructions.iter().skip(at + 1).take(NEAR) {
-            for used in factory.info(one).used_registers() {
-                for (which, slot) in open.iter_mut().enumerate() {
-                    if *slot != Some(used.register().full_register()) {
-                        continue;
-                    }
-                    match used.access() {
-                        OpAccess::Read | OpAccess::ReadWrite | OpAccess::CondRead => {
-                            return which == 1;
-                        }
-                        _ => *slot = None,
-                    }
-                }
-            }
-            if one.flow_control() == FlowControl::Return {
-                // What is returned is read by the caller.
-                return false;
-            }
-        }
-        false
-    }
-
     /// Where a value must be known for it to be known there.
     pub(super) fn places(&self, known: KnownPlace) -> Option<Vec<KnownPlace>> {
         match known {
@@ -166,8 +142,8 @@ impl Code {
                 (_, Folding::Constant) if !own.contains(&one.ip()) => {
                     folded.constant.insert(one.ip());
                 }
-                (Folding::Stays, Folding::DividesByNumber) => {
-                    folded.divisions.insert(one.ip());
+                (Folding::Stays, Folding::DividesBy(number)) => {
+                    folded.divisions.insert(one.ip(), number);
                 }
                 _ => {}
             }
@@ -251,7 +227,7 @@ impl Code {
     }
 }
 
-/// Instructions behind a division among which its results are looked for.
+/// Instructions behind a load among which a jump on what it brings is looked for.
 const NEAR: usize = 8;
 
 /// Whether an instruction divides integers.
@@ -261,7 +237,7 @@ fn is_division(instruction: &Instruction) -> bool {
 
 impl KnownPlace {
     /// The instruction at which it is known; none at the entry.
-    fn address(self) -> Option<u64> {
+    pub(super) fn address(self) -> Option<u64> {
         match self {
             KnownPlace::AtEntry(..) => None,
             KnownPlace::After(at, _)
@@ -429,9 +405,9 @@ impl Simulator {
     fn divide(&mut self, one: &Instruction, state: &mut KnownState) -> Folding {
         let divisor = self.operand(one, 0, state);
         self.forget(one, state);
-        match divisor {
-            Some(divisor) if divisor & mask(width(one, 0)) != 0 => Folding::DividesByNumber,
-            _ => Folding::Stays,
+        match divisor.map(|divisor| divisor & mask(width(one, 0))) {
+            Some(0) | None => Folding::Stays,
+            Some(divisor) => Folding::DividesBy(divisor),
         }
     }
 

@@ -1,10 +1,14 @@
 //! The text of a patch: what a hint comes to in the source.
 
+mod patterns;
 mod rewritten;
+mod targets;
 
 use serde::Serialize;
 
 pub(super) use rewritten::divided_by;
+
+use crate::variables::Language;
 
 /// What can be specialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -14,6 +18,8 @@ pub(super) enum HintKind {
     ConstantArgument,
     /// What a load brings.
     SemiInvariantLoad,
+    /// What a register holds: a variable of a function or a loop.
+    SemiInvariantRegister,
     /// What is divided by.
     Divisor,
     /// What a rest is taken by.
@@ -24,34 +30,37 @@ pub(super) enum HintKind {
     IndirectTarget,
     /// The direction of a branch.
     PredictableBranch,
+    /// How far a load's addresses are apart.
+    StridedPrefetch,
+    /// That a load brings what was loaded just before.
+    RedundantLoad,
 }
 
 impl HintKind {
+    /// Whether the time that it could save can be predicted.
+    pub(super) fn is_predictable(self) -> bool {
+        self != HintKind::StridedPrefetch
+    }
+
     /// In words.
     pub(super) fn words(self) -> &'static str {
         match self {
             HintKind::ConstantArgument => "constant argument",
             HintKind::SemiInvariantLoad => "semi-invariant load",
+            HintKind::SemiInvariantRegister => "semi-invariant register",
             HintKind::Divisor => "divisor",
             HintKind::Modulus => "modulus",
             HintKind::CopySize => "copy size",
             HintKind::IndirectTarget => "indirect target",
             HintKind::PredictableBranch => "predictable branch",
+            HintKind::StridedPrefetch => "strided prefetch",
+            HintKind::RedundantLoad => "redundant load",
         }
     }
 }
 
-/// The language of the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
-    /// C, C++ and what else has their compilers' built-in functions.
-    C,
-    /// Rust.
-    Rust,
-}
-
 /// What a patch names.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Told<'a> {
     /// The function that is specialised or called.
     pub(super) function: &'a str,
@@ -59,146 +68,119 @@ pub(super) struct Told<'a> {
     pub(super) variable: Option<&'a str>,
     /// The value as it is written in the source.
     pub(super) value: &'a str,
+    /// That, as it is written where it must have the variable's type.
+    pub(super) typed: &'a str,
+    /// What is divided by, where that is not the value but computed from it.
+    pub(super) divisor: Option<&'a str>,
+    /// The division gives a quotient and a rest that are both used.
+    pub(super) gives_both: bool,
+    /// It is an argument of the function.
+    pub(super) is_argument: bool,
     /// The names of all arguments, where they are known.
     pub(super) arguments: &'a [String],
-    /// The branch is taken that often.
-    pub(super) taken: bool,
-    /// The line of the source.
+    /// Where a branch leads that is taken, and where one that is not.
+    pub(super) lines: Option<[u32; 2]>,
+    /// The line of the source, and its number.
     pub(super) source: Option<&'a str>,
+    pub(super) line: Option<u32>,
+    /// The share of the value in percent.
+    pub(super) share: f64,
 }
 
-/// The lines of the patch.
+/// The lines of the patch; none in a language that patches are not written in.
 pub(super) fn patch(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
+    if told.gives_both {
+        // One line with a case leaves the division to the other.
+        let kind = match told.is_argument {
+            true => HintKind::ConstantArgument,
+            false => HintKind::SemiInvariantRegister,
+        };
+        let about = "one division gives quotient and rest: the case is for all that uses it";
+        let about = comment(language, about);
+        return about
+            .into_iter()
+            .chain(patterns::lines(kind, language, told))
+            .collect();
+    }
     let of_line = rewritten::case(kind, language, told);
-    of_line.unwrap_or_else(|| match language {
-        Language::C => in_c(kind, told),
-        Language::Rust => in_rust(kind, told),
+    of_line.unwrap_or_else(|| patterns::lines(kind, language, told))
+}
+
+/// Why the number in the source is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unclear {
+    /// The upper bit is set, and whether that is a sign is for a type to say that is not known.
+    Sign,
+    /// Code reads some low bits alone.
+    Part,
+}
+
+/// What is said in place of a patch where the number is not known that the source has.
+pub(super) fn without_number(
+    language: Language,
+    why: Unclear,
+    value: &str,
+    variable: Option<&str>,
+) -> Vec<String> {
+    let variable = variable.unwrap_or("this");
+    let about = match why {
+        Unclear::Sign => {
+            format!("no patch: what number {value} is depends on the type of {variable}")
+        }
+        Unclear::Part => format!("no patch: {value} is what the code reads of {variable}, not all"),
+    };
+    comment(language, &about).into_iter().collect()
+}
+
+/// A comment, in languages that patches are written in.
+fn comment(language: Language, text: &str) -> Option<String> {
+    match language {
+        Language::C | Language::Cpp => Some(format!("/* {text} */")),
+        Language::Rust | Language::Go => Some(format!("// {text}")),
+        Language::Assembly | Language::Other => None,
+    }
+}
+
+/// The name of a function with its classes and namespaces, without its parameters and result.
+fn qualified(name: &str) -> &str {
+    let name = name.trim_start_matches("(anonymous namespace)::");
+    let end = outside(name).find(|(_, c)| *c == '(').map(|(at, _)| at);
+    let name = end.and_then(|end| name.get(..end)).unwrap_or(name);
+    // Functions of templates are told with their result.
+    let start = outside(name).filter(|(_, c)| *c == ' ').last();
+    start.and_then(|(at, _)| name.get(at + 1..)).unwrap_or(name)
+}
+
+/// What stands before the last part of a qualified name, and that part.
+fn split_qualified(name: &str) -> Option<(&str, &str)> {
+    let (at, _) = outside(name).filter(|(_, c)| *c == ':').last()?;
+    Some((name.get(..at)?.strip_suffix(':')?, name.get(at + 1..)?))
+}
+
+/// The characters of a name that are in no angle brackets.
+fn outside(name: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut depth = 0_usize;
+    name.char_indices().filter(move |(_, c)| {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
     })
 }
 
 /// The last part of a function's name, without its parameters.
 fn short(name: &str) -> String {
-    let name = name.split(['(', '<']).next().unwrap_or(name);
+    let name = qualified(name);
+    let last = split_qualified(name).map_or(name, |(_, last)| last);
     // What has no name goes by that of its image, `!` and its address.
-    let last = name.rsplit(['!', ':']).next().unwrap_or(name);
+    let last = last.rsplit('!').next().unwrap_or(last);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let word: String = last.chars().take_while(|c| is_word(*c)).collect();
     match word.is_empty() {
         true => "f".to_owned(),
         false => word,
-    }
-}
-
-/// The arguments of a call, one of them being `value`; `..` where names are not known.
-fn arguments(told: &Told<'_>, value: &str) -> String {
-    match told.variable {
-        Some(variable) if told.arguments.iter().any(|name| name == variable) => {
-            let all = told.arguments.iter();
-            let all = all.map(|name| if name == variable { value } else { name });
-            all.collect::<Vec<_>>().join(", ")
-        }
-        _ => format!("..., {value}, ..."),
-    }
-}
-
-fn in_c(kind: HintKind, told: &Told<'_>) -> Vec<String> {
-    let value = told.value;
-    let f = short(told.function);
-    match kind {
-        HintKind::ConstantArgument => {
-            let n = told.variable.unwrap_or("n");
-            vec![
-                format!("/* {f}_any: the body of {f}, static inline, always_inline */"),
-                format!("if (__builtin_expect({n} == {value}, 1))"),
-                format!("    return {f}_any({});", arguments(told, value)),
-                format!("return {f}_any({});", arguments(told, n)),
-            ]
-        }
-        HintKind::SemiInvariantLoad => {
-            let v = told.variable.unwrap_or("v");
-            vec![
-                format!("if (__builtin_expect({v} == {value}, 1)) {{"),
-                format!("    /* what follows, with {value} in place of {v} */"),
-                "} else {".to_owned(),
-                "    /* as it is */".to_owned(),
-                "}".to_owned(),
-            ]
-        }
-        HintKind::Divisor | HintKind::Modulus => {
-            let d = told.variable.unwrap_or("d");
-            let sign = if kind == HintKind::Divisor { '/' } else { '%' };
-            vec![format!(
-                "__builtin_expect({d} == {value}, 1) ? x {sign} {value} : x {sign} {d}"
-            )]
-        }
-        HintKind::CopySize => vec![
-            format!("if (__builtin_expect(n == {value}, 1))"),
-            format!("    {f}(..., {value});"),
-            "else".to_owned(),
-            format!("    {f}(..., n);"),
-        ],
-        HintKind::IndirectTarget => {
-            let target = short(value);
-            vec![
-                format!("if (__builtin_expect(callee == {target}, 1))"),
-                format!("    {target}(...);"),
-                "else".to_owned(),
-                "    callee(...);".to_owned(),
-            ]
-        }
-        HintKind::PredictableBranch => vec![
-            "/* the compiler knows the condition; this is its common direction */".to_owned(),
-            format!(
-                "__builtin_expect_with_probability(condition, /* jump {} */, 0.99)",
-                if told.taken { "taken" } else { "not taken" }
-            ),
-        ],
-    }
-}
-
-fn in_rust(kind: HintKind, told: &Told<'_>) -> Vec<String> {
-    let value = told.value;
-    let f = short(told.function);
-    match kind {
-        HintKind::ConstantArgument => {
-            let n = told.variable.unwrap_or("n");
-            vec![
-                format!("// {f}_any: the body of {f}, #[inline(always)]"),
-                format!("match {n} {{"),
-                format!("    {value} => {f}_any({}),", arguments(told, value)),
-                format!("    _ => {f}_any({}),", arguments(told, n)),
-                "}".to_owned(),
-            ]
-        }
-        HintKind::SemiInvariantLoad => {
-            let v = told.variable.unwrap_or("v");
-            vec![
-                format!("match {v} {{"),
-                format!("    {value} => {{ /* what follows, with {value} in place of {v} */ }}"),
-                "    _ => { /* as it is */ }".to_owned(),
-                "}".to_owned(),
-            ]
-        }
-        HintKind::Divisor | HintKind::Modulus => {
-            let d = told.variable.unwrap_or("d");
-            let sign = if kind == HintKind::Divisor { '/' } else { '%' };
-            vec![format!(
-                "match {d} {{ {value} => x {sign} {value}, {d} => x {sign} {d} }}"
-            )]
-        }
-        HintKind::CopySize => vec![
-            "match n {".to_owned(),
-            format!("    {value} => to[..{value}].copy_from_slice(&from[..{value}]),"),
-            "    n => to[..n].copy_from_slice(&from[..n]),".to_owned(),
-            "}".to_owned(),
-        ],
-        HintKind::IndirectTarget => vec![
-            "// an enum in place of the trait object, so that match calls it directly:".to_owned(),
-            format!("// {value}"),
-        ],
-        HintKind::PredictableBranch => {
-            vec!["// move the rare side into a function of its own, marked #[cold]".to_owned()]
-        }
     }
 }
 
@@ -211,9 +193,9 @@ mod tests {
             function: "shapes::Area::blend(int, long)",
             variable,
             value: "4",
+            typed: "4",
             arguments,
-            taken: false,
-            source: None,
+            ..Told::default()
         }
     }
 
@@ -245,5 +227,97 @@ mod tests {
         assert_eq!(c, ["__builtin_expect(m == 4, 1) ? x % 4 : x % m"]);
         let rust = patch(HintKind::Divisor, Language::Rust, &told(&[], Some("m")));
         assert_eq!(rust, ["match m { 4 => x / 4, m => x / m }"]);
+    }
+
+    /// What a division divides by that is not the value itself is written as the number that it is.
+    #[test]
+    fn computed_divisors() {
+        let told = Told {
+            divisor: Some("104"),
+            ..told(&[], Some("m"))
+        };
+        let rust = patch(HintKind::Divisor, Language::Rust, &told);
+        assert_eq!(rust, ["match m { 4 => x / 104, _ => /* as it is */ }"]);
+        let c = patch(HintKind::Modulus, Language::C, &told);
+        assert_eq!(
+            c,
+            ["__builtin_expect(m == 4, 1) ? x % 104 : /* as it is */"]
+        );
+    }
+
+    /// A division that gives both results goes only if all that uses it has the case.
+    #[test]
+    fn both_results() {
+        let told = Told {
+            gives_both: true,
+            source: Some("sum += x % m;"),
+            ..told(&[], Some("m"))
+        };
+        let of = |told| patch(HintKind::Modulus, Language::C, told);
+        let lines = of(&told);
+        assert_eq!(lines[1], "if (__builtin_expect(m == 4, 1)) {");
+        assert!(
+            lines.iter().all(|line| !line.contains("x % 4")),
+            "{lines:?}"
+        );
+        let argument = Told {
+            is_argument: true,
+            ..told
+        };
+        assert_eq!(of(&argument)[3], "    return blend_any(..., 4, ...);");
+    }
+
+    /// No C is written in other languages.
+    #[test]
+    fn other_languages() {
+        for kind in [
+            HintKind::ConstantArgument,
+            HintKind::SemiInvariantLoad,
+            HintKind::CopySize,
+            HintKind::IndirectTarget,
+            HintKind::PredictableBranch,
+            HintKind::StridedPrefetch,
+            HintKind::RedundantLoad,
+            HintKind::Modulus,
+        ] {
+            for language in [Language::Go, Language::Other, Language::Assembly] {
+                let lines = patch(kind, language, &told(&[], Some("m")));
+                assert_eq!(lines, Vec::<String>::new(), "{kind:?} {language:?}");
+            }
+        }
+    }
+
+    /// Names are those of functions, whatever their classes, templates and parameters are.
+    #[test]
+    fn names_of_functions() {
+        for (name, expected) in [
+            (
+                "std::__cxx11::basic_string<char, std::traits<char> >::_M_append(char const*)",
+                "_M_append",
+            ),
+            ("std::__cxx11::basic_string<...>::_M_append", "_M_append"),
+            ("(anonymous namespace)::Area::blend(int)", "blend"),
+            ("void fill<int>(int*, int)", "fill"),
+            ("Area::get() const", "get"),
+            ("prog!fn_1234", "fn_1234"),
+            ("operator()", "operator"),
+        ] {
+            assert_eq!(short(name), expected, "{name}");
+        }
+    }
+
+    /// What a number means without its type, or without its upper bits, is not written.
+    #[test]
+    fn numbers_without_a_type() {
+        let of = |language, why| without_number(language, why, "0xfffffff9", Some("d"));
+        assert_eq!(
+            of(Language::C, Unclear::Sign),
+            ["/* no patch: what number 0xfffffff9 is depends on the type of d */"]
+        );
+        assert_eq!(
+            of(Language::Rust, Unclear::Part),
+            ["// no patch: 0xfffffff9 is what the code reads of d, not all"]
+        );
+        assert!(of(Language::Other, Unclear::Sign).is_empty());
     }
 }

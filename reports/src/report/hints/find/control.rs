@@ -7,6 +7,7 @@ use iced_x86::Instruction;
 
 use super::{Opportunity, Search};
 use crate::code::direct_target;
+use crate::elf::Elf;
 use crate::report::hints::patch::HintKind;
 use crate::report::{copies, is_supported, targets};
 use crate::view::{Base, View};
@@ -41,7 +42,7 @@ impl Search<'_, '_> {
             fits.then(|| Opportunity {
                 kind: HintKind::CopySize,
                 pc: site,
-                shown: None,
+                division: None,
                 site: None,
                 function: view.symbols.function_of(site),
                 callee: Some(row.function.to_owned()),
@@ -49,6 +50,7 @@ impl Search<'_, '_> {
                 argument: None,
                 known: None,
                 bits: None,
+                extended: None,
                 value: size.to_string(),
                 base: values.base,
                 samples: values.samples(),
@@ -58,7 +60,7 @@ impl Search<'_, '_> {
                 folded_samples: row.heat.samples,
                 constant: BTreeSet::new(),
                 divisions: BTreeSet::new(),
-                places: BTreeSet::new(),
+                places: BTreeMap::new(),
             })
         });
         found.collect()
@@ -109,7 +111,7 @@ impl Search<'_, '_> {
             found.push(Opportunity {
                 kind: HintKind::IndirectTarget,
                 pc: site,
-                shown: None,
+                division: None,
                 site: None,
                 function: view.symbols.function_of(site),
                 callee: None,
@@ -117,6 +119,7 @@ impl Search<'_, '_> {
                 argument: None,
                 known: None,
                 bits: None,
+                extended: None,
                 value: view.symbols.name_of_entry(callee),
                 base: Base::Windows,
                 samples,
@@ -126,7 +129,7 @@ impl Search<'_, '_> {
                 folded_samples: heat.samples,
                 constant: BTreeSet::new(),
                 divisions: BTreeSet::new(),
-                places: BTreeSet::new(),
+                places: BTreeMap::new(),
             });
         }
         found
@@ -169,7 +172,7 @@ impl Search<'_, '_> {
                 Some(Opportunity {
                     kind: HintKind::PredictableBranch,
                     pc,
-                    shown: None,
+                    division: None,
                     site: None,
                     under: function.map_or(0.0, |function| self.under(function, None).cycles),
                     function,
@@ -178,6 +181,7 @@ impl Search<'_, '_> {
                     argument: None,
                     known: None,
                     bits: None,
+                    extended: None,
                     value: "taken".to_owned(),
                     base: Base::Windows,
                     samples: times,
@@ -186,17 +190,47 @@ impl Search<'_, '_> {
                     folded_samples: heat.samples,
                     constant: BTreeSet::new(),
                     divisions: BTreeSet::new(),
-                    places: BTreeSet::new(),
+                    places: BTreeMap::new(),
                 })
             });
         found.collect()
     }
 }
 
-/// Whether a call goes through a word that the dynamic linker fills: that has one target, which the
-/// source names.
+/// Whether a call goes through a word that the linker fills: that has one target, which the source
+/// names.
 fn is_import(view: &View<'_>, site: usize, callee: usize) -> bool {
     let image = |pc: usize| view.profile.pcs.get(pc).map(|pc| pc.image);
-    let is_fixed = |one: Instruction| one.is_ip_rel_memory_operand();
-    image(site) != image(callee) && view.instruction(site).is_some_and(is_fixed)
+    let call = view.instruction(site);
+    let Some(call) = call.filter(Instruction::is_ip_rel_memory_operand) else {
+        return false;
+    };
+    let slot = call.ip_rel_memory_address();
+    let elf = image(site).and_then(|image| view.symbols.elf(image));
+    image(site) != image(callee) || elf.is_some_and(|elf| is_linked(elf, slot))
+}
+
+/// Whether the linker fills the word at an address.
+fn is_linked(elf: &Elf, slot: u64) -> bool {
+    let tables = elf.linkage_tables();
+    tables
+        .iter()
+        .any(|(start, end)| (*start..*end).contains(&slot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::tests::own;
+
+    /// What a call finds in the linker's tables is no pointer of the source, though the function is
+    /// in the same image; other data may be one.
+    #[test]
+    fn words_of_the_linker() {
+        let elf = own();
+        let tables = elf.linkage_tables();
+        let (start, end) = tables.first().copied().expect("it has such a table");
+        assert!(is_linked(&elf, start) && is_linked(&elf, end - 8));
+        assert!(!is_linked(&elf, 0) && !is_linked(&elf, u64::MAX));
+    }
 }

@@ -7,24 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::{
-    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register};
 
 use super::super::machine::{bits_of, is_clobbered};
 use super::{Code, KnownPlace, Simulator};
 
 impl Code {
-    /// The address of the branch on what the instruction at an address compares with memory.
-    pub(in super::super) fn tests_memory(&self, address: u64) -> Option<u64> {
-        let one = self.at(address)?;
-        let compares = matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
-        let behind = self.behind(address)?;
-        let branches = self.at(behind)?.flow_control() == FlowControl::ConditionalBranch;
-        let reads = one.op_kinds().any(|kind| kind == OpKind::Memory);
-        (compares && branches && reads).then_some(behind)
-    }
-
     /// The places that write what the instruction at an address reads from a register: a few at
     /// most. `None` where one of them is not known, or computes the register from itself, as a
     /// counter does.

@@ -44,8 +44,8 @@ fn divisions() {
     let code = code(&bytes);
     let folded = code.folded(&[KnownPlace::AtEntry(Register::RSI, 32)], 7);
     let folded = folded.expect("it is told");
-    assert_eq!(folded.divisions, BTreeSet::from([0x1004]));
-    assert!(folded.constant.is_empty() && code.takes_rest(0x1004));
+    assert_eq!(folded.divisions, BTreeMap::from([(0x1004, 7)]));
+    assert!(folded.constant.is_empty() && code.results(0x1004) == Results::Rest);
     assert!(code.divides_by(Register::RSI) && !code.divides_by(Register::RDI));
     let by_zero = code.folded(&[KnownPlace::AtEntry(Register::RSI, 32)], 0);
     assert_eq!(by_zero, Some(Folded::default()));
@@ -96,7 +96,7 @@ fn what_a_loop_reads() {
     let places = places.expect("one instruction writes it");
     assert_eq!(places, [KnownPlace::Low(0x1000, Register::EBX)]);
     let folded = code.folded(&places, 2).expect("it is told");
-    assert_eq!(folded.divisions, BTreeSet::from([0x100a]));
+    assert_eq!(folded.divisions, BTreeMap::from([(0x100a, 2)]));
     assert!(folded.constant.is_empty());
     assert_eq!(code.places(KnownPlace::Read(0x1007, Register::ECX)), None);
     // Of esi, the caller and the loop itself.
@@ -123,19 +123,95 @@ fn one_of_two_definitions() {
         [0x1000, 0x1009].map(|at| KnownPlace::Low(at, Register::EBX))
     );
     let folded = code.folded(&places, 7).expect("it is told");
-    assert_eq!(folded.divisions, BTreeSet::from([0x100b]));
+    assert_eq!(folded.divisions, BTreeMap::from([(0x100b, 7)]));
 }
 
-/// The branch behind a comparison with memory is the test for what is in it; behind one of a
-/// register it is not.
+/// What reads a load first waits for it, and so does what is behind the load. The branch on what is
+/// compared is the test with which a special case begins. Whoever reads it a second time waits no
+/// more, nor does a loop behind the load.
 #[test]
-fn tests_of_memory() {
+fn what_waits_for_loads() {
     // cmp dword ptr [rdi],1; jne +0; cmp edi,1; jne +0; test [rdi],eax; ret
     let bytes = [
         0x83, 0x3f, 1, 0x75, 0, 0x83, 0xff, 1, 0x75, 0, 0x85, 0x07, 0xc3,
     ];
+    let waits = |bytes: &[u8], known| code(bytes).waits(known).into_iter().collect::<Vec<u64>>();
+    assert_eq!(waits(&bytes, KnownPlace::InMemory(0x1000)), [0x1003]);
+    assert_eq!(
+        waits(&bytes, KnownPlace::InMemory(0x1005)),
+        Vec::<u64>::new()
+    );
+    assert_eq!(waits(&bytes, KnownPlace::InMemory(0x100a)), [0x100c]);
+    // mov ecx,[rdi]; mov eax,1; test ecx,ecx; je +2; add eax,ecx; ret
+    let bytes = [
+        0x8b, 0x0f, 0xb8, 1, 0, 0, 0, 0x85, 0xc9, 0x74, 2, 0x01, 0xc8, 0xc3,
+    ];
+    let loaded = KnownPlace::After(0x1000, Register::ECX);
+    assert_eq!(waits(&bytes, loaded), [0x1002, 0x1007, 0x1009]);
+    // mov r8d,[rdx]; imul r8d,[rdi]; add eax,r8d; ret
+    let bytes = [
+        0x44, 0x8b, 0x02, 0x44, 0x0f, 0xaf, 0x07, 0x44, 0x01, 0xc0, 0xc3,
+    ];
+    assert_eq!(waits(&bytes, KnownPlace::InMemory(0x1003)), [0x1007]);
+    // mov ebx,[rdi]; mov ecx,8; test ebx,ebx; dec ecx; jne -6; ret
+    let bytes = [
+        0x8b, 0x1f, 0xb9, 8, 0, 0, 0, 0x85, 0xdb, 0xff, 0xc9, 0x75, 0xfa, 0xc3,
+    ];
+    let loaded = KnownPlace::After(0x1000, Register::EBX);
+    assert_eq!(waits(&bytes, loaded), [0x1002]);
+}
+
+/// What a register holds behind a branch says something of what only that branch leads to, and of
+/// what always leads there.
+#[test]
+fn what_a_branch_leads_to() {
+    // cmp edi,1; je +4; cmp edi,2; ret; test edi,edi; ret
+    let bytes = [
+        0x83, 0xff, 1, 0x74, 4, 0x83, 0xff, 2, 0xc3, 0x85, 0xff, 0xc3,
+    ];
     let code = code(&bytes);
-    assert_eq!(code.tests_memory(0x1000), Some(0x1003));
-    assert_eq!(code.tests_memory(0x1005), None);
-    assert_eq!(code.tests_memory(0x100a), None);
+    let implied = |at| code.implied(at).into_iter().collect::<Vec<u64>>();
+    assert_eq!(implied(0x1009), [0x1009, 0x100b]);
+    assert_eq!(implied(0x1005), [0x1005, 0x1008]);
+    assert_eq!(implied(0x1000).len(), 6);
+    assert!(code.always_reaches(0x1003) && !code.always_reaches(0x1005));
+    // test edi,edi; je +2; xor eax,eax; cmp edi,2; ret: both ways lead to the comparison.
+    let bytes = [0x85, 0xff, 0x74, 2, 0x31, 0xc0, 0x83, 0xff, 2, 0xc3];
+    let joined = super::tests::code(&bytes);
+    assert_eq!(joined.implied(0x1006).len(), 5);
+    assert_eq!(joined.implied(0x1004), BTreeSet::from([0x1004]));
+}
+
+/// The entry of a table of jumps is no number of the source, be it a distance or an address; what
+/// chooses the entry is one.
+#[test]
+fn tables_of_jumps() {
+    // mov eax,[rdi]; movsxd rdx,[rcx+rax*4]; add rdx,rcx; jmp rdx
+    let bytes = [
+        0x8b, 0x07, 0x48, 0x63, 0x14, 0x81, 0x48, 0x01, 0xca, 0xff, 0xe2,
+    ];
+    let code = code(&bytes);
+    assert!(code.leads_a_jump(0x1002));
+    assert!(!code.leads_a_jump(0x1000));
+    // mov eax,[rdi]; jmp [rcx+rax*8]
+    let direct = super::tests::code(&[0x8b, 0x07, 0xff, 0x24, 0xc1]);
+    assert!(direct.leads_a_jump(0x1002) && !direct.leads_a_jump(0x1000));
+}
+
+/// One division gives a quotient and a rest: which of them are used is told by the ways behind it.
+#[test]
+fn results_of_divisions() {
+    let results = |bytes: &[u8]| code(bytes).results(0x1000);
+    // div esi; ret
+    assert_eq!(results(&[0xf7, 0xf6, 0xc3]), Results::Quotient);
+    // div esi; mov eax,edx; ret
+    assert_eq!(results(&[0xf7, 0xf6, 0x89, 0xd0, 0xc3]), Results::Rest);
+    // div esi; add ecx,edx; test eax,eax; jne -8; mov eax,ecx; ret
+    let bytes = [
+        0xf7, 0xf6, 0x01, 0xd1, 0x85, 0xc0, 0x75, 0xf8, 0x89, 0xc8, 0xc3,
+    ];
+    assert_eq!(results(&bytes), Results::Both);
+    // div esi; add ecx,eax; mov eax,ecx; ret
+    let bytes = [0xf7, 0xf6, 0x01, 0xc1, 0x89, 0xc8, 0xc3];
+    assert_eq!(results(&bytes), Results::Quotient);
 }

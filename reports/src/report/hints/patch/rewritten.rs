@@ -3,46 +3,66 @@
 //! Only lines are taken that are one whole statement, and whose second writing means the same. Of
 //! all others there is a pattern to fill in.
 
-use super::{HintKind, Language, Told};
+use super::targets::{MethodCall, only_callee};
+use super::{HintKind, Told, qualified};
+use crate::variables::Language;
 
 /// Both cases of the statement that the told line is; `None` where that is no such statement, or
 /// does not name what has the value.
 pub(super) fn case(kind: HintKind, language: Language, told: &Told<'_>) -> Option<Vec<String>> {
     let line = told.source?.trim();
     let words = words(line);
-    if !is_statement(line, &words) {
-        return None;
+    let is_c = matches!(language, Language::C | Language::Cpp);
+    let variable = || {
+        let variable = told.variable?;
+        let known = with_number(line, &words, variable, told.typed)?;
+        Some((format!("{variable} == {}", told.value), known))
+    };
+    let is_of_variable = matches!(
+        kind,
+        HintKind::SemiInvariantLoad
+            | HintKind::SemiInvariantRegister
+            | HintKind::Divisor
+            | HintKind::Modulus
+    );
+    if !is_statement(language, line, &words) {
+        let start = declared_from(language, line).filter(|_| is_of_variable)?;
+        let (condition, known) = variable()?;
+        let (declared, of) = line.split_at(start);
+        let of = of.strip_suffix(';')?;
+        // The name that is declared may be that of the variable.
+        let known = known.strip_prefix(declared)?.strip_suffix(';')?;
+        return Some(vec![match is_c {
+            true => format!("{declared}__builtin_expect({condition}, 1) ? {known} : {of};"),
+            false => format!("{declared}if {condition} {{ {known} }} else {{ {of} }};"),
+        }]);
     }
     let (condition, known) = match kind {
-        HintKind::SemiInvariantLoad | HintKind::Divisor | HintKind::Modulus => {
-            let variable = told.variable?;
-            let known = with_number(line, &words, variable, told.value)?;
-            (format!("{variable} == {}", told.value), known)
-        }
-        HintKind::CopySize if language == Language::C => {
+        _ if is_of_variable => variable()?,
+        HintKind::CopySize if is_c => {
             let (from, to) = last_argument(line, told.function)?;
             let size = line.get(from..to)?;
             let mut known = line.to_owned();
             known.replace_range(from..to, told.value);
             (format!("{size} == {}", told.value), known)
         }
-        HintKind::IndirectTarget if language == Language::C && is_word(told.value) => {
-            let (from, to) = only_callee(line, &words)?;
-            let callee = line.get(from..to).filter(|callee| *callee != told.value)?;
-            let mut known = line.to_owned();
-            known.replace_range(from..to, told.value);
-            (format!("{callee} == {}", told.value), known)
+        HintKind::IndirectTarget if is_c => {
+            let method = MethodCall::of(told.value).filter(|_| language == Language::Cpp);
+            match method.and_then(|method| method.in_line(line, &words)) {
+                Some(texts) => texts,
+                None => through_pointer(line, &words, qualified(told.value))?,
+            }
         }
         _ => return None,
     };
-    Some(match language {
-        Language::C => vec![
+    Some(match is_c {
+        true => vec![
             format!("if (__builtin_expect({condition}, 1))"),
             format!("    {known}"),
             "else".to_owned(),
             format!("    {line}"),
         ],
-        Language::Rust => vec![
+        false => vec![
             format!("if {condition} {{"),
             format!("    {known}"),
             "} else {".to_owned(),
@@ -50,6 +70,44 @@ pub(super) fn case(kind: HintKind, language: Language, told: &Told<'_>) -> Optio
             "}".to_owned(),
         ],
     })
+}
+
+/// The condition under which a pointer leads to a function, and the line with a direct call of it.
+fn through_pointer(line: &str, words: &Words<'_>, target: &str) -> Option<(String, String)> {
+    if !target.split("::").all(is_word) {
+        return None;
+    }
+    let (from, to) = only_callee(line, words)?;
+    let callee = line.get(from..to).filter(|callee| *callee != target)?;
+    // A member of the same name is a function of a class, and no pointer.
+    let last = |name: &str| name.rsplit(['.', '>', ':']).next().map(str::to_owned);
+    if target.contains("::") && last(callee) == last(target) {
+        return None;
+    }
+    let mut known = line.to_owned();
+    known.replace_range(from..to, target);
+    Some((format!("{callee} == {target}"), known))
+}
+
+/// Where what is behind the `=` of a line begins that declares one variable.
+fn declared_from(language: Language, line: &str) -> Option<usize> {
+    let at = line.find(" = ")?;
+    let declared = line.get(..at)?;
+    let is_declaration = match language {
+        Language::Rust => declared.starts_with("let "),
+        Language::C | Language::Cpp => {
+            let is_of_type = |c: char| is_of_word(c) || c == ' ' || c == '*';
+            let first = declared.split(' ').next()?;
+            declared.contains(' ')
+                && declared.chars().all(is_of_type)
+                && !OPENING.contains(&first)
+                && !PLAIN.contains(&first)
+        }
+        _ => false,
+    };
+    let of = line.get(at..)?;
+    let is_one = !of.contains(',') && !of.contains('?') && is_balanced(line) && of.ends_with(';');
+    (is_declaration && is_one && of.matches(';').count() == 1).then_some(at + " = ".len())
 }
 
 /// The variable that a line divides by, or takes a rest by, if there is one such place only.
@@ -73,18 +131,20 @@ pub(in super::super) fn divided_by(line: &str, kind: HintKind) -> Option<&str> {
 }
 
 /// Words with where they begin.
-type Words<'l> = Vec<(usize, &'l str)>;
+pub(super) type Words<'l> = Vec<(usize, &'l str)>;
 
-fn is_of_word(c: char) -> bool {
+/// Whether a character is one of a word.
+pub(super) fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
 /// Whether a text is one word that does not begin with a digit.
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     text.chars().all(is_of_word) && text.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-fn words(line: &str) -> Words<'_> {
+/// The words of a line.
+pub(super) fn words(line: &str) -> Words<'_> {
     let mut words = Vec::new();
     let mut start = None;
     for (at, c) in line.char_indices().chain([(line.len(), ' ')]) {
@@ -100,23 +160,37 @@ fn words(line: &str) -> Words<'_> {
     words
 }
 
-/// Whether a line is one statement, and declares nothing that the rest needs.
-fn is_statement(line: &str, words: &Words<'_>) -> bool {
-    /// What a line begins with that is more than a statement, or part of one.
-    const OPENING: [&str; 12] = [
-        "if", "else", "for", "while", "do", "switch", "case", "default", "goto", "let", "const",
-        "static",
-    ];
-    /// What a statement with none of its own begins with.
-    const PLAIN: [&str; 1] = ["return"];
+/// What a line begins with that is more than a statement, or part of one.
+const OPENING: [&str; 25] = [
+    "break", "case", "const", "continue", "default", "defer", "do", "else", "fn", "for", "func",
+    "go", "goto", "if", "import", "let", "loop", "match", "package", "static", "switch", "type",
+    "use", "var", "while",
+];
+/// What a statement with none of its own begins with.
+const PLAIN: [&str; 1] = ["return"];
+
+/// Whether all brackets of a line are closed, and it has no block, text or comment.
+fn is_balanced(line: &str) -> bool {
     let count = |c: char| line.matches(c).count();
-    let is_whole = line.ends_with(';')
-        && count(';') == 1
-        && count('(') == count(')')
+    count('(') == count(')')
         && count('[') == count(']')
-        && !line.contains(['{', '}', '"', '\'', ':', '\\', '#'])
+        && !line.contains(['{', '}', '"', '\'', '\\', '#'])
         && !line.contains("//")
-        && !line.contains("/*");
+        && !line.contains("/*")
+        && !line.replace("::", "").contains(':')
+}
+
+/// Whether a line is one statement, and declares nothing that the rest needs.
+fn is_statement(language: Language, line: &str, words: &Words<'_>) -> bool {
+    let is_ended = match language {
+        // A statement ends with its line, unless that ends with an operator.
+        Language::Go => {
+            let is_assignment = line.contains("= ") && !line.contains("==");
+            line.ends_with(|c: char| is_of_word(c) || ")]".contains(c))
+                && (is_assignment || line.starts_with("return "))
+        }
+        _ => line.ends_with(';') && line.matches(';').count() == 1,
+    };
     let Some(&(at, first)) = words.first() else {
         return false;
     };
@@ -127,7 +201,8 @@ fn is_statement(line: &str, words: &Words<'_>) -> bool {
     });
     // A line may be the end of a statement that began above.
     let begins = at == 0 && !line.starts_with(|c: char| c.is_ascii_digit());
-    is_whole && begins && !OPENING.contains(&first) && (!declares || PLAIN.contains(&first))
+    let is_whole = is_ended && is_balanced(line) && begins;
+    is_whole && !OPENING.contains(&first) && (!declares || PLAIN.contains(&first))
 }
 
 /// The line with a number in place of a variable, which it reads and does not change.
@@ -144,10 +219,10 @@ fn with_number(line: &str, words: &Words<'_>, variable: &str, value: &str) -> Op
             (Some('+' | '-' | '*' | '/' | '%' | '&' | '|' | '^'), Some('=')) => true,
             (Some('+'), Some('+')) | (Some('-'), Some('-' | '>')) => true,
             (Some('<'), Some('<')) | (Some('>'), Some('>')) => next.next() == Some('='),
-            (Some('(' | '[' | '.'), _) => true,
+            (Some('(' | '[' | '.'), _) | (Some(':'), Some(':')) => true,
             _ => false,
         };
-        let is_part = ["++", "--", "->", ".", "&"]
+        let is_part = ["++", "--", "->", ".", "&", "::"]
             .iter()
             .any(|end| before.ends_with(end));
         !is_set && !is_part
@@ -157,9 +232,33 @@ fn with_number(line: &str, words: &Words<'_>, variable: &str, value: &str) -> Op
     }
     let mut known = line.to_owned();
     for (at, _) in uses().collect::<Vec<_>>().into_iter().rev() {
+        // Behind a minus another one would be a sign of its own.
+        let is_close = !known.get(..*at)?.ends_with([' ', '(']);
+        let value = match is_close && value.starts_with('-') {
+            true => &format!("({value})"),
+            false => value,
+        };
         known.replace_range(*at..at + variable.len(), value);
     }
     Some(known)
+}
+
+/// A text without the types and variables that `sizeof` is asked of.
+fn without_sizes_of(text: &str) -> Option<String> {
+    const SIZE: &str = "sizeof(";
+    let mut rest = text;
+    let mut plain = String::new();
+    while let Some((before, of)) = rest.split_once(SIZE) {
+        let (of, behind) = of.split_once(')')?;
+        let is_name = |c: char| is_of_word(c) || " *".contains(c);
+        plain.push_str(before);
+        rest = behind;
+        if !of.chars().all(is_name) {
+            return None;
+        }
+    }
+    plain.push_str(rest);
+    Some(plain)
 }
 
 /// Where the last argument of a call to a function stands, if it can be read twice.
@@ -184,34 +283,11 @@ fn last_argument(line: &str, function: &str) -> Option<(usize, usize)> {
     from += argument.len() - argument.trim_start().len();
     let argument = argument.trim();
     let is_plain = |c: char| is_of_word(c) || " .->+*[]".contains(c);
+    let plain = without_sizes_of(argument)?;
     let changes = ["++", "--"].iter().any(|sign| argument.contains(sign));
     let is_name = argument.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    let can_be = is_name && argument.chars().all(is_plain) && !changes;
+    let can_be = is_name && plain.chars().all(is_plain) && !changes;
     can_be.then_some((from, from + argument.len()))
-}
-
-/// Where what is called stands, if a line calls once.
-fn only_callee(line: &str, words: &Words<'_>) -> Option<(usize, usize)> {
-    let mut calls = words.iter().filter(|(at, word)| {
-        let behind = line.get(at + word.len()..).unwrap_or_default();
-        behind.starts_with('(') && !["return", "sizeof"].contains(word)
-    });
-    let (&(at, word), None) = (calls.next()?, calls.next()) else {
-        return None;
-    };
-    // What a member belongs to.
-    let before = line.get(..at)?;
-    let is_of_path = |c: char| is_of_word(c) || ".->".contains(c);
-    let from = before.rfind(|c| !is_of_path(c)).map_or(0, |last| last + 1);
-    // Behind a minus or a bracket stands more than the parts of a structure.
-    let path = line.get(from..at)?;
-    let is_path = path
-        .replace("->", ".")
-        .split('.')
-        .all(|part| part.is_empty() || is_word(part))
-        && !path.starts_with(['.', '-', '>'])
-        && !line.get(..from)?.ends_with([']', ')']);
-    is_path.then_some((from, at + word.len()))
 }
 
 #[cfg(test)]
@@ -223,9 +299,9 @@ mod tests {
             function,
             variable,
             value: "2",
-            arguments: &[],
-            taken: false,
+            typed: "2",
             source: Some(source),
+            ..Told::default()
         }
     }
 
@@ -262,8 +338,8 @@ mod tests {
     #[test]
     fn what_is_no_such_statement() {
         for line in [
-            "int c = x / n;",
-            "struct part *c = x / n;",
+            "static int c = x / n;",
+            "int c = x / n, d = 1;",
             "n = x / n;",
             "x /= n; y++;",
             "if (x / n) y++;",
@@ -287,6 +363,66 @@ mod tests {
         assert!(lines.is_some());
     }
 
+    /// What declares a variable declares it once, with both cases behind the sign.
+    #[test]
+    fn declarations() {
+        let of = |language, line| case(HintKind::Modulus, language, &told("f", Some("n"), line));
+        assert_eq!(
+            of(Language::C, "unsigned long at = hash % n;").expect("it declares one"),
+            ["unsigned long at = __builtin_expect(n == 2, 1) ? hash % 2 : hash % n;"]
+        );
+        assert_eq!(
+            of(Language::Rust, "let at = hash % n;").expect("it declares one"),
+            ["let at = if n == 2 { hash % 2 } else { hash % n };"]
+        );
+        assert_eq!(
+            of(Language::Rust, "let n = hash % n;").map(|lines| lines.len()),
+            None
+        );
+        assert_eq!(of(Language::Go, "at := hash % n"), None);
+    }
+
+    /// Paths of Rust are no labels, and Go's statements end with their lines.
+    #[test]
+    fn other_languages() {
+        let told = |source| Told {
+            typed: "2u32",
+            ..told("f", Some("base"), source)
+        };
+        let rust = case(
+            HintKind::Divisor,
+            Language::Rust,
+            &told("total += u64::from(x / base);"),
+        );
+        assert_eq!(
+            rust.expect("it is a statement")[..2],
+            ["if base == 2 {", "    total += u64::from(x / 2u32);"]
+        );
+        let go = |line| case(HintKind::Divisor, Language::Go, &told(line));
+        assert_eq!(
+            go("sum += x / base").expect("it is a statement")[..1],
+            ["if base == 2 {"]
+        );
+        assert_eq!(go("sum := x / base"), None);
+        assert_eq!(go("sum += x / base +"), None);
+        assert_eq!(go("f(x / base)"), None);
+    }
+
+    /// A number stands for the variable with its type.
+    #[test]
+    fn types_of_numbers() {
+        let told = Told {
+            value: "-7",
+            typed: "-7",
+            ..told("f", Some("d"), "q += x / d;")
+        };
+        let lines = case(HintKind::Divisor, Language::C, &told).expect("it is a statement");
+        assert_eq!(
+            lines[..2],
+            ["if (__builtin_expect(d == -7, 1))", "    q += x / -7;"]
+        );
+    }
+
     /// A copy gets its number, if its size can be read twice.
     #[test]
     fn copies() {
@@ -295,6 +431,10 @@ mod tests {
         let lines = lines.expect("it is a call");
         assert_eq!(lines[0], "if (__builtin_expect(len == 2, 1))");
         assert_eq!(lines[1], "    memcpy(to + at(i, 2), from, 2);");
+        let line = "memcpy(to, from, n * sizeof(int));";
+        let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
+        let lines = lines.expect("it is a call");
+        assert_eq!(lines[0], "if (__builtin_expect(n * sizeof(int) == 2, 1))");
         for line in [
             "memcpy(to, from, n++);",
             "memcpy(to, from, size(from));",

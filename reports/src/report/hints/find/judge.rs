@@ -1,0 +1,222 @@
+//! What a value that is known somewhere decides, and whether that is worth a hint.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use iced_x86::{Mnemonic, Register};
+use instructions::register_name;
+
+use super::{Division, KnownValue, Opportunity, Search, reads_memory};
+use crate::report::hints::fold::{Code, Folded, KnownPlace, Results};
+use crate::report::hints::machine::{mask, width};
+use crate::report::hints::patch::HintKind;
+use crate::report::is_supported;
+use crate::symbols::FunctionId;
+use crate::view::Heat;
+
+/// The part of a division's time that one by a number does not take: rather less than it is.
+const DIVISION: f64 = 0.25;
+
+impl Search<'_, '_> {
+    /// What the most frequent value decides, if that is worth a hint.
+    pub(super) fn judge(&mut self, seen: &KnownValue<'_>) -> Option<Opportunity> {
+        let view = self.view;
+        let values = seen.values;
+        let share = values.shares.first()?;
+        if share.percent < self.share
+            || values.samples() < view.min_samples
+            || !is_supported(values, share)
+        {
+            return None;
+        }
+        let class = values.class();
+        let value = class.mask(share.value);
+        let text = class.text(share.value);
+        if is_address(value, &text) {
+            return None;
+        }
+        let function = view.symbols.function_of(values.pc)?;
+        let pc = view.profile.pcs.get(values.pc)?;
+        if let KnownPlace::AtEntry(..) = seen.known
+            && view.symbols.function(function)?.start != Some(pc.address)
+        {
+            return None;
+        }
+        let site = values.caller;
+        let mut under = self.under(function, site);
+        let least = self.least;
+        let is_worth = |under: Heat| under.cycles * share.percent / 100.0 >= least;
+        // Two sources may tell of one place.
+        if !is_worth(under) || !self.judged.insert((function, site, seen.known, value)) {
+            return None;
+        }
+        let pcs = view.pcs_of(function);
+        let implied = match seen.known {
+            KnownPlace::Read(at, _) => Some(self.code(function)?.implied(at)),
+            _ => None,
+        };
+        if let Some(implied) = &implied {
+            under = Heat::default();
+            for pc in implied.iter().filter_map(|at| pcs.get(at)) {
+                under.add(self.heat(*pc, site));
+            }
+            if !is_worth(under) {
+                return None;
+            }
+        }
+        let places = self.code(function)?.places(seen.known)?;
+        let mut folded = Folded::clone(&*self.folded(function, &places, value)?);
+        if let Some(implied) = &implied {
+            folded.constant.retain(|at| implied.contains(at));
+            folded.divisions.retain(|at, _| implied.contains(at));
+        }
+        let code = self.code(function)?;
+        let addresses = || places.iter().filter_map(|place| place.address());
+        if addresses().any(|at| code.leads_a_jump(at)) {
+            return None;
+        }
+        let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut behind: BTreeMap<u64, u64> = BTreeMap::new();
+        for at in folded.divisions.keys() {
+            // A processor that divides is interrupted behind the division.
+            let next = code.behind(*at);
+            behind.extend(next.map(|next| (next, *at)));
+            for place in next.into_iter().chain([*at]) {
+                parts.insert(place, DIVISION);
+            }
+        }
+        let waits = places.iter().flat_map(|place| code.waits(*place));
+        let waits: Vec<u64> = waits.collect();
+        for at in folded.constant.iter().filter(|at| !waits.contains(at)) {
+            parts.insert(*at, 1.0);
+        }
+        let kind_of_place = kind_of_place(code, seen.known, &places);
+        let divisions = folded.divisions.iter();
+        let divisions: BTreeMap<u64, Division> = divisions
+            .filter_map(|(at, by)| Some((*at, division(code, *at, *by, (value, class.bits()))?)))
+            .collect();
+        let (mut cycles, mut samples, mut of_divisions) = (0.0, 0, 0.0);
+        let mut hottest: Option<(f64, u64)> = None;
+        let mut decided = BTreeMap::new();
+        for (at, part) in &parts {
+            let heat = pcs
+                .get(at)
+                .map(|pc| self.heat(*pc, site))
+                .unwrap_or_default();
+            cycles += heat.cycles * part;
+            samples += heat.samples;
+            decided.insert(*at, heat.cycles * part);
+            let is_division = divisions.contains_key(at).then_some(at);
+            if let Some(division) = is_division.or_else(|| behind.get(at)) {
+                of_divisions += heat.cycles * part;
+                if hottest.is_none_or(|(most, _)| heat.cycles > most) {
+                    hottest = Some((heat.cycles, *division));
+                }
+            }
+        }
+        let division = hottest.and_then(|(_, at)| divisions.get(&at).copied());
+        let division = division.filter(|_| of_divisions * 2.0 >= cycles);
+        let kind = match division.map(|division| division.results) {
+            Some(Results::Quotient) => HintKind::Divisor,
+            Some(Results::Rest | Results::Both) => HintKind::Modulus,
+            None => kind_of_place,
+        };
+        (cycles > 0.0).then(|| Opportunity {
+            kind,
+            pc: values.pc,
+            division,
+            site,
+            function: Some(function),
+            callee: None,
+            parameter: match seen.known {
+                KnownPlace::Read(_, register) => register_name(register).to_owned(),
+                _ => values.parameter.clone(),
+            },
+            argument: seen.argument,
+            known: Some(seen.known),
+            value: number(value, text),
+            bits: Some((value, class.bits())),
+            extended: seen.extended,
+            base: values.base,
+            samples: values.samples(),
+            share: [share.percent, share.low, share.high],
+            under: under.cycles,
+            folded: cycles,
+            folded_samples: samples,
+            constant: folded.constant,
+            divisions: folded.divisions.into_keys().collect(),
+            places: decided,
+        })
+    }
+
+    /// What a value removes that is known at some places of a function.
+    fn folded(
+        &mut self,
+        function: FunctionId,
+        places: &[KnownPlace],
+        value: u64,
+    ) -> Option<Rc<Folded>> {
+        let key = (function, places.to_vec(), value);
+        if let Some(known) = self.folded.get(&key) {
+            return known.clone();
+        }
+        let folded = self.code(function)?.folded(places, value).map(Rc::new);
+        self.folded.insert(key, folded.clone());
+        folded
+    }
+}
+
+/// What a value is that decides no division.
+fn kind_of_place(code: &Code, known: KnownPlace, places: &[KnownPlace]) -> HintKind {
+    /// Registers of arguments, by the platform's convention.
+    const ARGUMENTS: [Register; 6] = [
+        Register::RDI,
+        Register::RSI,
+        Register::RDX,
+        Register::RCX,
+        Register::R8,
+        Register::R9,
+    ];
+    let is_load = |place: &KnownPlace| match place {
+        KnownPlace::InMemory(_) => true,
+        KnownPlace::After(at, _) | KnownPlace::Low(at, _) => code.at(*at).is_some_and(reads_memory),
+        KnownPlace::AtEntry(..) | KnownPlace::Read(..) => false,
+    };
+    match (known, places) {
+        (KnownPlace::AtEntry(..), _) => HintKind::ConstantArgument,
+        (KnownPlace::Read(at, _), [KnownPlace::AtEntry(register, _)])
+            if ARGUMENTS.contains(&register.full_register()) && code.always_reaches(at) =>
+        {
+            HintKind::ConstantArgument
+        }
+        _ if places.iter().all(is_load) => HintKind::SemiInvariantLoad,
+        _ => HintKind::SemiInvariantRegister,
+    }
+}
+
+/// A division at an address by a number that comes of a value with so many bits.
+fn division(code: &Code, address: u64, by: u64, (value, known): (u64, u32)) -> Option<Division> {
+    let one = code.at(address)?;
+    let bits = width(one, 0);
+    let is_same = (by ^ value) & mask(bits.min(known)) == 0;
+    let is_signed = one.mnemonic() == Mnemonic::Idiv;
+    Some(Division {
+        address,
+        results: code.results(address),
+        by: (!is_same).then_some((by, bits, is_signed)),
+    })
+}
+
+/// Whether a value looks like an address, which differs from run to run.
+fn is_address(value: u64, text: &str) -> bool {
+    value > u64::from(u32::MAX) && !text.starts_with('-')
+}
+
+/// A value as it is, where nothing is known of its type.
+fn number(value: u64, text: String) -> String {
+    const SMALL: u64 = 1 << 16;
+    match value < SMALL {
+        true => value.to_string(),
+        false => text,
+    }
+}

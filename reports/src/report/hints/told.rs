@@ -1,0 +1,286 @@
+//! What a hint says of an opportunity: its variable, its place in the source, and its patch.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use iced_x86::Register;
+
+use super::Hint;
+use super::find::Opportunity;
+use super::fold::{KnownPlace, Results};
+use super::patch::{HintKind, Told, Unclear, divided_by, patch, without_number};
+use crate::code::{decode, direct_target};
+use crate::render::{percent, rounded};
+use crate::sources::Sources;
+use crate::symbolize::SourcePlace;
+use crate::symbols::data::Data;
+use crate::variables::{Declaration, Language, NumberType, Variable};
+use crate::view::View;
+
+/// What a hint says.
+pub(super) fn hint(
+    view: &View<'_>,
+    found: &Opportunity,
+    total: f64,
+    sources: &mut Sources,
+) -> Option<Hint> {
+    let pc = view.profile.pcs.get(found.pc)?;
+    let (image, shown) = (pc.image, shown(view, found)?);
+    let place = place(view, image, shown);
+    let language = language(view, image, shown, &place);
+    let source = place.file.as_ref().map(|file| match place.line {
+        Some(line) => format!("{}:{line}", file.display()),
+        None => file.display().to_string(),
+    });
+    let source_text = sources.at(&place, Path::new(view.image_path(image)));
+    let declared = found.argument.and_then(|_| {
+        let mut all = view.symbols.parameters(image, &[pc.address].into());
+        all.remove(&pc.address)
+    });
+    let arguments = declared.as_ref().and_then(Declaration::names);
+    let arguments = arguments.unwrap_or_default();
+    let variable = named(view, found, image, shown, declared, source_text.as_deref());
+    let name = variable.as_ref().and_then(|(name, _)| name.clone());
+    let number = variable.and_then(|(_, number)| number);
+    let literal = match (found.bits, &number) {
+        (None, _) => Some(found.value.clone()),
+        (Some((value, bits)), Some(number)) => number.text(value, bits, language),
+        (Some((value, bits)), None) => {
+            let bits = found.extended.unwrap_or(bits);
+            (!may_be_negative(value, bits)).then(|| found.value.clone())
+        }
+    };
+    let value = literal.clone().unwrap_or_else(|| found.value.clone());
+    let function = match found.function.and_then(|id| view.symbols.function(id)) {
+        Some(function) => function.name.clone(),
+        None => view.symbols.name_of(found.pc),
+    };
+    let suffix = number.as_ref().map_or("", |number| number.suffix(language));
+    let typed = match value.as_str() {
+        "true" | "false" => value.clone(),
+        _ => format!("{value}{suffix}"),
+    };
+    let divisor = found.division.and_then(|division| division.by);
+    let divisor = divisor.and_then(|(by, bits, is_signed)| {
+        let number = NumberType {
+            name: None,
+            bits,
+            is_signed,
+            is_truth: false,
+        };
+        number.text(by, bits, language)
+    });
+    let told = Told {
+        function: found.callee.as_deref().unwrap_or(&function),
+        variable: name.as_deref(),
+        value: &value,
+        typed: &typed,
+        divisor: divisor.as_deref(),
+        gives_both: found.division.is_some_and(|of| of.results == Results::Both),
+        is_argument: matches!(found.known, Some(KnownPlace::AtEntry(..))),
+        arguments: &arguments,
+        lines: lines(view, found, image),
+        source: source_text.as_deref(),
+        line: place.line,
+        share: found.share[0],
+    };
+    let patch = match literal {
+        Some(_) => patch(found.kind, language, &told),
+        None => {
+            let why = number.as_ref().map_or(Unclear::Sign, |_| Unclear::Part);
+            without_number(language, why, &value, name.as_deref())
+        }
+    };
+    let [low, high] = found.bounds();
+    let of_all = |cycles: f64, digits| rounded(percent(cycles, total), digits);
+    let is_predictable = found.kind.is_predictable();
+    let predicted = |cycles: f64| is_predictable.then(|| of_all(cycles, 2));
+    let hex = |all: &BTreeSet<u64>| -> Vec<String> {
+        all.iter().map(|address| format!("0x{address:x}")).collect()
+    };
+    Some(Hint {
+        kind: found.kind,
+        image: view.image_path(image).to_owned(),
+        address: format!("0x{:x}", pc.address),
+        caller: found.site.map(|site| view.symbols.name_of(site)),
+        call_site: found.site.map(|site| view.address(site)),
+        parameter: found.parameter.clone(),
+        variable: name,
+        source,
+        source_text,
+        value,
+        base: found.base,
+        samples: found.samples,
+        share: rounded(found.share[0], 1),
+        share_low: rounded(found.share[1], 1),
+        share_high: rounded(found.share[2], 1),
+        cycles_percent: of_all(found.under, 2),
+        folded_percent: of_all(found.folded, 2),
+        folded_samples: found.folded_samples,
+        constant: hex(&found.constant),
+        divisions: hex(&found.divisions),
+        predicted_percent: predicted(found.at_most()),
+        predicted_low: predicted(low),
+        predicted_high: predicted(high),
+        function,
+        patch,
+    })
+}
+
+/// The address whose line is shown.
+fn shown(view: &View<'_>, found: &Opportunity) -> Option<u64> {
+    let pc = view.profile.pcs.get(found.pc)?;
+    Some(
+        found
+            .division
+            .map_or(pc.address, |division| division.address),
+    )
+}
+
+fn place(view: &View<'_>, image: usize, address: u64) -> SourcePlace {
+    let place = view.symbols.places(image, &[address]).pop();
+    place.unwrap_or_default()
+}
+
+/// The language of the source at an address: by its file, its unit, its symbol, or its image.
+fn language(view: &View<'_>, image: usize, address: u64, place: &SourcePlace) -> Language {
+    let by_file = place.file.as_deref().and_then(Language::of_file);
+    let by_unit = || view.symbols.language(image, address);
+    let elf = view.symbols.elf(image);
+    let by_symbol = || {
+        let bounds = crate::symbolize::bounds(elf?, &[address]).pop()??;
+        let names = elf?.names(&[bounds.start].into());
+        Language::of_symbol(names.get(&bounds.start)?)
+    };
+    let by_image = || {
+        let languages = elf?.languages();
+        match languages.go {
+            Some(go) if go.text.contains(&address) => Some(Language::Go),
+            _ if languages.ocaml || languages.haskell => Some(Language::Other),
+            _ => None,
+        }
+    };
+    let found = by_file.or_else(by_unit).or_else(by_symbol);
+    found.or_else(by_image).unwrap_or(Language::C)
+}
+
+/// Whether somebody may change the code that an opportunity is about: not where it is assembly, or
+/// has no lines in a library or among code with lines.
+pub(super) fn can_be_patched(view: &View<'_>, found: &Opportunity) -> bool {
+    let own = matches!(found.kind, HintKind::CopySize | HintKind::IndirectTarget);
+    let Some(pc) = view.profile.pcs.get(found.pc).filter(|_| !own) else {
+        return true;
+    };
+    let shown = shown(view, found).unwrap_or(pc.address);
+    let place = place(view, pc.image, shown);
+    if place.line.is_some() {
+        return language(view, pc.image, shown, &place) != Language::Assembly;
+    }
+    let files = view.symbols.elf(pc.image).into_iter();
+    let mut files = files.chain(view.symbols.debug(pc.image));
+    let is_library = Path::new(view.image_path(pc.image))
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().contains(".so"));
+    let is_of_unit = || view.symbols.language(pc.image, shown).is_some();
+    !is_library && !files.any(|file| file.has_section(".debug_line")) || is_of_unit()
+}
+
+/// Whether a number has another meaning for a signed type than for an unsigned one: of this width,
+/// or of the 32 bits that most numbers have.
+fn may_be_negative(value: u64, bits: u32) -> bool {
+    let highest = 64 - value.leading_zeros();
+    highest == bits || highest == 32
+}
+
+/// What has the value: its name, and which numbers it holds.
+type Named = (Option<String>, Option<NumberType>);
+
+/// What the source calls that which has the value, if anything.
+fn named(
+    view: &View<'_>,
+    found: &Opportunity,
+    image: usize,
+    shown: u64,
+    declared: Option<Declaration>,
+    line: Option<&str>,
+) -> Option<Named> {
+    let of_variable = |variable: Variable| (Some(variable.name), variable.number);
+    if let Some(index) = found.argument
+        && let Some(argument) = declared.as_ref().and_then(|all| all.integer(index))
+    {
+        return Some((argument.name.clone(), argument.number.clone()));
+    }
+    let known = found.known?;
+    let held = held(view, image, known).map(of_variable);
+    held.or_else(|| {
+        let name = data(view, image, known)?;
+        let variable = view.symbols.variable(image, shown, &name);
+        Some(variable.map_or((Some(name), None), of_variable))
+    })
+    .or_else(|| {
+        // What is divided by is no other number that is computed from this one.
+        let is_computed = found.division.is_some_and(|division| division.by.is_some());
+        let name = divided_by(line.filter(|_| !is_computed)?, found.kind)?;
+        let variable = view.symbols.variable(image, shown, name);
+        Some(variable.map_or((Some(name.to_owned()), None), of_variable))
+    })
+}
+
+/// The variable in the register that has a value which is known there.
+fn held(view: &View<'_>, image: usize, known: KnownPlace) -> Option<Variable> {
+    let (at, register): (u64, Register) = match known {
+        KnownPlace::Read(at, register) => (at, register),
+        KnownPlace::After(at, register) => {
+            let one = decode(view.symbols.elf(image)?.few_bytes(at)?, at)?;
+            (one.next_ip(), register)
+        }
+        KnownPlace::InMemory(_) | KnownPlace::AtEntry(..) | KnownPlace::Low(..) => return None,
+    };
+    view.symbols.held(image, at, register)
+}
+
+/// The name of the data that an instruction loads.
+fn data(view: &View<'_>, image: usize, known: KnownPlace) -> Option<String> {
+    let at = match known {
+        KnownPlace::After(at, _) | KnownPlace::InMemory(at) => at,
+        KnownPlace::Read(..) | KnownPlace::AtEntry(..) | KnownPlace::Low(..) => return None,
+    };
+    let one = decode(view.symbols.elf(image)?.few_bytes(at)?, at)?;
+    let address = one
+        .is_ip_rel_memory_operand()
+        .then(|| one.ip_rel_memory_address())?;
+    let name = Data::of(&view.symbols, image).at(&view.symbols, address)?;
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    name.chars().all(is_word).then_some(name)
+}
+
+/// The lines to which a branch leads that is taken, and one that is not.
+fn lines(view: &View<'_>, found: &Opportunity, image: usize) -> Option<[u32; 2]> {
+    if found.kind != HintKind::PredictableBranch {
+        return None;
+    }
+    let branch = view.instruction(found.pc)?;
+    let ways = [direct_target(&branch)?, branch.next_ip()];
+    let own = place(view, image, branch.ip());
+    let [taken, not] = ways.map(|way| place(view, image, way));
+    let is_here = taken.file == own.file && not.file == own.file;
+    let lines = [taken.line?, not.line?];
+    (is_here && lines[0] != lines[1]).then_some(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number whose upper bit is set means two things: of its own width, and of 32 bits.
+    #[test]
+    fn upper_bits() {
+        assert!(may_be_negative(0xffff_fff9, 32));
+        assert!(may_be_negative(0xffff_fff9, 64));
+        assert!(may_be_negative(u64::MAX - 6, 64));
+        assert!(may_be_negative(0xff, 8));
+        assert!(!may_be_negative(0xff, 32));
+        assert!(!may_be_negative(7, 32));
+        assert!(!may_be_negative(0, 8));
+    }
+}
