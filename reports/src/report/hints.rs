@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use self::find::Opportunity;
 use self::patch::HintKind;
-use self::told::{can_be_patched, hint};
+use self::told::{hint, is_told};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
 use crate::failure::Failure;
@@ -178,7 +178,7 @@ impl Least {
         let mut found = find::all(view, self.share, self.saving / 100.0 * total);
         found.retain(|one| percent(one.at_most(), total) >= self.saving);
         found.retain(|one| one.folded_samples > FEW);
-        found.retain(|one| can_be_patched(view, one));
+        found.retain(|one| is_told(view, one));
         found.sort_by(|a, b| {
             // What cannot be predicted comes last.
             let [of_a, of_b] = [a, b].map(|one| (one.kind.is_predictable(), one.at_most()));

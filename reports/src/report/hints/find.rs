@@ -36,6 +36,8 @@ pub(super) struct Opportunity {
     pub(super) parameter: String,
     /// Position, of an argument.
     pub(super) argument: Option<u8>,
+    /// Whether the value is what the function was called with.
+    pub(super) is_argument: bool,
     /// Where the value is known.
     pub(super) known: Option<KnownPlace>,
     pub(super) value: String,

@@ -77,7 +77,7 @@ pub(super) fn hint(
         typed: &typed,
         divisor: divisor.as_deref(),
         gives_both: found.division.is_some_and(|of| of.results == Results::Both),
-        is_argument: matches!(found.known, Some(KnownPlace::AtEntry(..))),
+        is_argument: found.is_argument,
         arguments: &arguments,
         lines: lines(view, found, image),
         source: source_text.as_deref(),
@@ -85,6 +85,7 @@ pub(super) fn hint(
         share: found.share[0],
     };
     let patch = match literal {
+        _ if !can_be_patched(view, found) => Vec::new(),
         Some(_) => patch(found.kind, language, &told),
         None => {
             let why = number.as_ref().map_or(Unclear::Sign, |_| Unclear::Part);
@@ -164,11 +165,17 @@ fn language(view: &View<'_>, image: usize, address: u64, place: &SourcePlace) ->
     found.or_else(by_image).unwrap_or(Language::C)
 }
 
+/// Whether an opportunity is worth a word: its code can be changed, or it is at a call, which tells
+/// what the callers might do otherwise.
+pub(super) fn is_told(view: &View<'_>, found: &Opportunity) -> bool {
+    let is_call = matches!(found.kind, HintKind::CopySize | HintKind::IndirectTarget);
+    is_call || can_be_patched(view, found)
+}
+
 /// Whether somebody may change the code that an opportunity is about: not where it is assembly, or
 /// has no lines in a library or among code with lines.
-pub(super) fn can_be_patched(view: &View<'_>, found: &Opportunity) -> bool {
-    let own = matches!(found.kind, HintKind::CopySize | HintKind::IndirectTarget);
-    let Some(pc) = view.profile.pcs.get(found.pc).filter(|_| !own) else {
+fn can_be_patched(view: &View<'_>, found: &Opportunity) -> bool {
+    let Some(pc) = view.profile.pcs.get(found.pc) else {
         return true;
     };
     let shown = shown(view, found).unwrap_or(pc.address);

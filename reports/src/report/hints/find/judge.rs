@@ -133,6 +133,9 @@ impl Search<'_, '_> {
                 _ => values.parameter.clone(),
             },
             argument: seen.argument,
+            is_argument: places
+                .iter()
+                .all(|place| matches!(place, KnownPlace::AtEntry(..))),
             known: Some(seen.known),
             value: number(value, text),
             bits: Some((value, class.bits())),

@@ -66,6 +66,7 @@ impl Search<'_, '_> {
             callee: None,
             parameter: values.parameter.clone(),
             argument: None,
+            is_argument: false,
             known: None,
             value: match kind {
                 HintKind::StridedPrefetch => signed(share.value),
