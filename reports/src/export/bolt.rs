@@ -36,26 +36,31 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAG,
-        few,
     };
     let file = next::file(matches.get_one("output"));
-    write_program(view, asked, "no branch of it ran", |_, program, said| {
-        let binary = program.path.display();
-        if !program.has_section(&[".symtab"]) {
-            return Err(Failure::Nothing(format!(
-                "{binary} has no symbols of its own, without which BOLT takes no program: name its \
+    write_program(
+        view,
+        asked,
+        few,
+        "no branch of it ran",
+        |_, program, said| {
+            let binary = program.path.display();
+            if !program.has_section(&[".symtab"]) {
+                return Err(Failure::Nothing(format!(
+                    "{binary} has no symbols of its own, without which BOLT takes no program: name its \
                  file from before strip, or link it without -s and with {FLAG}, and record that"
-            )));
-        }
-        let has_relocations = program.has_section(&RELOCATIONS);
-        if !has_relocations {
-            said.push(format!(
+                )));
+            }
+            let has_relocations = program.has_section(&RELOCATIONS);
+            if !has_relocations {
+                said.push(format!(
                 "{binary} has no relocations, without which BOLT lays out blocks alone and moves \
                  no function: link it with {FLAG}, and record that"
             ));
-        }
-        Ok((text(program), commands(program, &file, has_relocations)))
-    })
+            }
+            Ok((text(program), commands(program, &file, has_relocations)))
+        },
+    )
 }
 
 /// The flag that keeps relocations.

@@ -105,7 +105,6 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAGS,
-        few,
     };
     let program = Program::new(view, asked)?;
     let lacks = || {
@@ -119,6 +118,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     if source.functions.is_empty() {
         return Err(lacks());
     }
+    program.has_enough(few)?;
     view.notes.extend(program.coverage());
     view.notes.push(format!(
         "lines are known of {}, with {:.0} % of the samples",

@@ -73,17 +73,22 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: &format!("{FLAGS} (rustc {RUST_FLAGS})"),
-        few,
     };
     let file = next::file(matches.get_one("output"));
-    write_program(view, asked, "no code of it ran", |view, program, said| {
-        let places = SourcePlaces::of(program)?;
-        let text = match contexts {
-            true => by_contexts(view, program, said)?,
-            false => text(program),
-        };
-        Ok((text, commands(program, &places, &file)))
-    })
+    write_program(
+        view,
+        asked,
+        few,
+        "no code of it ran",
+        |view, program, said| {
+            let places = SourcePlaces::of(program)?;
+            let text = match contexts {
+                true => by_contexts(view, program, said)?,
+                false => text(program),
+            };
+            Ok((text, commands(program, &places, &file)))
+        },
+    )
 }
 
 /// The profile by contexts; what it rests on is said.

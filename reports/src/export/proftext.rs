@@ -101,7 +101,6 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAGS,
-        few,
     };
     let program = Program::new(view, asked)?;
     let mut tally = Tally::default();
@@ -115,6 +114,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
             program.path.display()
         ))
     })?;
+    program.has_enough(few)?;
     let text = text(&functions, &places, &seen, &mut tally);
     if tally.written == 0 {
         return Err(Failure::Nothing(format!(

@@ -96,8 +96,6 @@ pub(super) struct Asked<'f> {
     pub(super) kind: &'static str,
     /// Flags of a build that its reader takes.
     pub(super) flags: &'f str,
-    /// Whether few samples are enough.
-    pub(super) few: bool,
 }
 
 /// A text, and the commands that use the file with it.
@@ -111,12 +109,14 @@ pub(super) type TextAndCommands = (String, Vec<String>);
 pub(super) fn write_program(
     view: &mut View<'_>,
     asked: Asked<'_>,
+    few: bool,
     nothing: &str,
     text: impl FnOnce(&View<'_>, &Program, &mut Vec<String>) -> Result<TextAndCommands, Failure>,
 ) -> Result<Exported, Failure> {
     let program = Program::new(view, asked)?;
     let mut said = program.coverage();
     let (text, next) = text(view, &program, &mut said)?;
+    program.has_enough(few)?;
     if text.is_empty() {
         return Err(Failure::Nothing(nothing.to_owned()));
     }
@@ -149,9 +149,9 @@ impl Program {
     ///
     /// # Errors
     /// If it names none or several, if the file is another build than the profile's or has no
-    /// symbols, or if there are too few samples and `few` does not allow that.
+    /// symbols.
     pub(super) fn new(view: &View<'_>, asked: Asked<'_>) -> Result<Program, Failure> {
-        let Asked { kind, flags, few } = asked;
+        let Asked { kind, flags } = asked;
         let [name] = view.named_images.as_slice() else {
             return Err(Failure::Usage(format!(
                 "export {kind}: which program? name its file with --image (once)"
@@ -169,14 +169,6 @@ impl Program {
         let images = images_of(view, &path, &binary)?;
         let evidence = evidence(view, &images);
         let samples: f64 = evidence.samples.values().sum();
-        if samples < as_float(LEAST) && !few {
-            return Err(Failure::Nothing(format!(
-                "{}: {} of it are in this profile; counts need {} (--few exports them anyway)",
-                path.display(),
-                counted(whole(samples), "sample"),
-                counted(LEAST, "sample"),
-            )));
-        }
         let debug = fenced(|| debug_file(&binary, &path, &room)).flatten();
         let debug = debug.map(|(_, debug)| debug);
         // What other files may call has a name without them, and the rest would be left out.
@@ -203,6 +195,20 @@ impl Program {
             samples,
             images,
         })
+    }
+
+    /// Refuses too few samples, if `few` does not allow that. What the program lacks is told before,
+    /// since more samples do not mend it.
+    pub(super) fn has_enough(&self, few: bool) -> Result<(), Failure> {
+        if self.samples >= as_float(LEAST) || few {
+            return Ok(());
+        }
+        Err(Failure::Nothing(format!(
+            "{}: {} of it are in this profile; counts need {} (--few exports them anyway)",
+            self.path.display(),
+            counted(whole(self.samples), "sample"),
+            counted(LEAST, "sample"),
+        )))
     }
 
     /// Whether the file has a section of one of these names.

@@ -81,7 +81,6 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAGS,
-        few,
     };
     let program = Program::new(view, asked)?;
     let binary = program.path.display();
@@ -102,6 +101,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
             map::SECTION
         )));
     }
+    program.has_enough(few)?;
     view.notes.extend(program.coverage());
     view.notes.push(layout.coverage(&program));
     let file = next::file(matches.get_one("output"));

@@ -43,11 +43,12 @@ impl Program {
         self.dir.path().join(name)
     }
 
-    /// Runs `vcpi` in the folder.
+    /// Runs `vcpi` in the folder, where there are no tools of a compiler.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_vcpi"))
             .args(args)
             .current_dir(self.dir.path())
+            .env("PATH", "/nowhere")
             .output()
             .expect("vcpi runs")
     }
@@ -145,7 +146,8 @@ impl<'w> Rows<'w> {
 /// Name, type, flags, address, link, info, size of an entry, bytes.
 type Section<'b> = (u32, u32, u64, u64, u32, u32, u64, &'b [u8]);
 
-/// A program of this build: code, its symbols, and nothing else.
+/// A program of this build: code, its symbols, and a sign of probes, by which llvm-profgen finds
+/// places of the source.
 pub(crate) fn elf(build_id: &[u8]) -> Vec<u8> {
     let mut note: Vec<u8> = Vec::new();
     for number in [4, u32::try_from(build_id.len()).expect("short"), 3] {
@@ -162,13 +164,15 @@ pub(crate) fn elf(build_id: &[u8]) -> Vec<u8> {
         symbols.extend(start.to_le_bytes());
         symbols.extend(size.to_le_bytes());
     }
-    let section_names = b"\0.text\0.note.gnu.build-id\0.symtab\0.strtab\0.shstrtab\0";
-    let sections: [Section<'_>; 5] = [
+    let section_names =
+        b"\0.text\0.note.gnu.build-id\0.symtab\0.strtab\0.shstrtab\0.pseudo_probe\0";
+    let sections: [Section<'_>; 6] = [
         (1, 1, 6, START, 0, 0, 0, CODE),
         (7, 7, 2, 0, 0, 0, 0, &note),
         (26, 2, 0, 0, 4, 1, 24, &symbols),
         (34, 3, 0, 0, 0, 0, 0, names),
         (42, 3, 0, 0, 0, 0, 0, section_names),
+        (52, 1, 0, 0, 0, 0, 0, &[0]),
     ];
     let mut body: Vec<u8> = Vec::new();
     let mut headers = vec![0; 64];
@@ -198,7 +202,7 @@ pub(crate) fn elf(build_id: &[u8]) -> Vec<u8> {
     }
     elf.extend(0_u32.to_le_bytes());
     elf.extend(
-        [64_u16, 56, 1, 64, 6, 5]
+        [64_u16, 56, 1, 64, 7, 5]
             .iter()
             .flat_map(|half| half.to_le_bytes()),
     );
