@@ -55,7 +55,7 @@ fn cpp() -> Result<()> {
         Ok(text(&of.run(tool("clang++"), &words)?))
     };
     let profile = ["-fprofile-sample-use=opt.prof", "-Rpass=pgo-icall-prom"];
-    better(&of, build, &profile, "clang -O2 ")
+    better(&of, build, &profile, " -O2 -g1 -fdebug-info-for-profiling ")
 }
 
 pub(crate) const RUST: Test = test(

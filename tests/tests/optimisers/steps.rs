@@ -126,7 +126,7 @@ pub(crate) const BY_PROPELLER: Test =
 fn by_propeller() -> Result<()> {
     let of = Recorded::empty()?;
     let said = route(&of, "propeller", "")?;
-    ensure!(said.contains(" --order "), "{said}");
+    ensure!(said.contains(" --order\n"), "{said}");
     let symbols = text(&of.run("nm", &["better"])?);
     let is_apart = |line: &str| line.contains("scan") && line.ends_with(".cold");
     ensure!(symbols.lines().any(is_apart), "{symbols}");
