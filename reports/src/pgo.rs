@@ -4,9 +4,7 @@
 mod build;
 mod compare;
 mod routes;
-pub(crate) mod shell;
 mod steps;
-pub(crate) mod tools;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,16 +13,16 @@ use clap::Subcommand;
 
 use self::build::{Wanted, build};
 use self::routes::{Route, major};
-use self::shell::quoted;
 use self::steps::{BuildStep, vcpi, vcpid};
-use self::tools::{BOLT, PERF2BOLT, Tool, version};
 use crate::args::Common;
 use crate::export::bolt::{has_relocations, layout};
 use crate::export::output::is_same;
 use crate::failure::Failure;
 use crate::messages::say;
 use crate::renderers::Format;
+use crate::shell::quoted;
 use crate::stdout;
+use crate::toolchain::{BOLT, PERF2BOLT, Tool, version};
 use crate::trial::{LEAST_ROUNDS, ROUNDS};
 
 /// The steps from a program to a faster one.

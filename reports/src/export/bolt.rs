@@ -13,8 +13,8 @@ use super::program::{Asked, CODE, Options, Program, options, write_program};
 use super::{Export, Exported, next};
 use crate::failure::Failure;
 use crate::guard::fenced;
-use crate::pgo::tools;
 use crate::symbols::MAX_TOTAL;
+use crate::toolchain;
 use crate::view::View;
 
 /// See the module.
@@ -133,11 +133,11 @@ pub(crate) fn has_relocations(path: &Path) -> bool {
 /// How the file is used.
 fn commands(program: &Program, file: &str, has_relocations: bool) -> Vec<String> {
     let binary = program.path.to_string_lossy();
-    let version = next::version(&[tools::PERF2BOLT, tools::BOLT]);
+    let version = next::version(&[toolchain::PERF2BOLT, toolchain::BOLT]);
     let data = format!("{file}.fdata");
-    let perf2bolt = tools::PERF2BOLT.of(&version);
+    let perf2bolt = toolchain::PERF2BOLT.of(&version);
     let read = [perf2bolt.as_str(), &binary, "--pa", "-p", file, "-o", &data];
-    let (bolt, new) = (tools::BOLT.of(&version), format!("{binary}.new"));
+    let (bolt, new) = (toolchain::BOLT.of(&version), format!("{binary}.new"));
     let lay_out = [bolt.as_str(), &binary, "-o", &new, "-data", &data];
     let lay_out = lay_out.into_iter().map(str::to_owned);
     let lay_out = lay_out.chain(layout(has_relocations).map(str::to_owned));

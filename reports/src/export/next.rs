@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::STDOUT;
-use crate::pgo::shell::{quoted, rust_flags};
-use crate::pgo::tools::{self, Tool};
+use crate::shell::{quoted, rust_flags};
+use crate::toolchain::{self, Tool};
 
 /// What steps of `vcpi pgo` have in their environment. They say nothing of what comes next: other
 /// steps do that.
@@ -26,7 +26,7 @@ pub(super) fn file(output: Option<&PathBuf>) -> String {
 /// ones as there are; nothing without any.
 pub(super) fn version(tools: &[Tool]) -> String {
     let fewer = (1..=tools.len()).rev();
-    let mut found = fewer.filter_map(|count| tools::version(tools.get(..count)?).ok());
+    let mut found = fewer.filter_map(|count| toolchain::version(tools.get(..count)?).ok());
     found.next().unwrap_or_default()
 }
 

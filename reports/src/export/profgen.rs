@@ -18,9 +18,9 @@ use super::{Export, Exported, next};
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::guard::fenced;
-use crate::pgo::tools;
 use crate::render::{counted, whole};
 use crate::symbols::MAX_TOTAL;
+use crate::toolchain;
 use crate::view::View;
 
 /// See the module.
@@ -204,10 +204,10 @@ pub(crate) fn debug_binary(program: &Path) -> Option<PathBuf> {
 
 /// How the file is used.
 fn commands(program: &Program, places: &SourcePlaces, file: &str) -> Vec<String> {
-    let version = next::version(&[tools::PROFGEN, tools::CLANG]);
+    let version = next::version(&[toolchain::PROFGEN, toolchain::CLANG]);
     let profile = format!("{file}.prof");
     let mut symbolize = vec![
-        tools::PROFGEN.of(&version),
+        toolchain::PROFGEN.of(&version),
         format!("--unsymbolized-profile={file}"),
         format!("--binary={}", program.path.display()),
     ];
@@ -230,7 +230,7 @@ fn commands(program: &Program, places: &SourcePlaces, file: &str) -> Vec<String>
                 SourcePlaces::Lines(_) => FLAGS,
                 SourcePlaces::Probes => PROBE_FLAGS,
             };
-            let clang = tools::CLANG.of(&version);
+            let clang = toolchain::CLANG.of(&version);
             let used = next::command([format!("-fprofile-sample-use={profile}")]);
             format!("{clang} -O2 {flags} {used}{hot}")
         }

@@ -8,6 +8,7 @@
 //! inlined around them, and so the counts of the recorded code become counts of the skeleton's
 //! blocks ([`edges`]).
 
+mod commands;
 mod edges;
 mod skeleton;
 mod tally;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args};
 use protocol::Kinds;
 
+use self::commands::commands;
 use self::skeleton::{InstrumentedFunction, Spot};
 use self::tally::Tally;
 use super::profgen::{RUST_FLAGS, count};
@@ -26,7 +28,6 @@ use super::program::positions::{LookUp, PositionFrame, positions};
 use super::program::{Asked, CODE, CountedFunction, Program, options};
 use super::{Export, Exported, next};
 use crate::failure::Failure;
-use crate::pgo::tools;
 use crate::report::sizes_at;
 use crate::view::View;
 
@@ -131,34 +132,6 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
         bytes: text.into_bytes(),
         next: commands(&program, &file),
     })
-}
-
-/// How the file is used.
-fn commands(program: &Program, file: &str) -> Vec<String> {
-    let version = next::version(&[tools::PROFDATA, tools::CLANG]);
-    let profile = format!("{file}.profdata");
-    let profdata = tools::PROFDATA.of(&version);
-    let merge = next::command([&profdata, "merge", "-o", &profile, file]);
-    let build = match program.is_rust() {
-        true => {
-            let used = format!("-Cprofile-use={profile}");
-            let flags = [
-                "-Cdebuginfo=1",
-                &used,
-                "-Cllvm-args=-pgo-instr-select=false",
-            ];
-            format!("{} (an absolute path)", next::cargo(flags))
-        }
-        false => {
-            let clang = tools::CLANG.of(&version);
-            let used = next::command([format!("-fprofile-use={profile}")]);
-            format!("{clang} {FLAGS} {used} {NO_SELECTS}")
-        }
-    };
-    vec![
-        format!("next: {merge}"),
-        format!("then build with: {build}"),
-    ]
 }
 
 /// The functions of a skeleton.

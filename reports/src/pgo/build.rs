@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::routes::{Build, Language, QUIET, Route, joined};
-use super::shell::{ENCODED, PLAIN, flags_of, is_plain, quoted, rust_flags};
 use super::steps::BuildStep;
-use super::tools::{PROFDATA, PROFGEN, is_there, missing};
 use super::{Basis, How, beside, export, here};
 use crate::args::Common;
 use crate::export::profgen::debug_binary;
 use crate::failure::Failure;
 use crate::messages::say;
+use crate::shell::{ENCODED, PLAIN, flags_of, is_plain, quoted, rust_flags};
+use crate::toolchain::{PROFDATA, PROFGEN, is_there, missing};
 
 /// Options of a second build that takes more code for hot.
 const HOT: &str = "-profile-summary-cutoff-hot=999000";

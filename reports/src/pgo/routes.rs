@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::tools::{CLANG, GCC, LLD, PROFDATA, PROFGEN, Tool};
 use crate::export::gcov::BETTER;
 use crate::export::profgen::{FLAGS, RUST_FLAGS};
+use crate::toolchain::{CLANG, GCC, LLD, PROFDATA, PROFGEN, Tool};
 
 /// By which profile compilers build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

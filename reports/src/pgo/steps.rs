@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGINT;
 
-use super::shell::quoted;
-use super::tools;
 use crate::export::next::STEP;
 use crate::failure::Failure;
+use crate::shell::quoted;
+use crate::toolchain;
 
 /// A command with what it is told in the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl BuildStep {
         // A handler, other than ignoring, does not pass on to the step.
         let _ = signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)));
         command.status().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => self.failed(&tools::missing(program)),
+            ErrorKind::NotFound => self.failed(&toolchain::missing(program)),
             _ => self.failed(&format!("cannot run this step ({error})")),
         })
     }
@@ -154,7 +154,7 @@ mod tests {
             assert_eq!(failure.code(), 5);
             assert!(failure.to_string().starts_with(named), "{failure}");
         }
-        let cmake = tools::missing(OsStr::new("cmake"));
+        let cmake = toolchain::missing(OsStr::new("cmake"));
         assert!(cmake.ends_with(" cmake (Debian: cmake)"), "{cmake}");
         let empty = tempfile::NamedTempFile::new().expect("a file");
         let mut step = BuildStep::new(["true"]);
