@@ -47,8 +47,9 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
             let binary = program.path.display();
             if !program.has_section(&[".symtab"]) {
                 return Err(Failure::Nothing(format!(
-                    "{binary} has no symbols of its own, without which BOLT takes no program: name its \
-                 file from before strip, or link it without -s and with {FLAG}, and record that"
+                    "{binary} has no symbols of its own, without which BOLT takes no program: name \
+                     its file from before strip, or link it without -s and with {FLAG}, and record \
+                     that"
                 )));
             }
             let has_relocations = program.has_section(&RELOCATIONS);

@@ -197,8 +197,8 @@ impl Program {
         })
     }
 
-    /// Refuses too few samples, if `few` does not allow that. What the program lacks is told before,
-    /// since more samples do not mend it.
+    /// Refuses too few samples, if `few` does not allow that. What the program lacks is told
+    /// before, since more samples do not mend it.
     pub(super) fn has_enough(&self, few: bool) -> Result<(), Failure> {
         if self.samples >= as_float(LEAST) || few {
             return Ok(());

@@ -90,7 +90,8 @@ fn branches_and_falls() {
     assert!(words.eq([5, 5, 5, 5, 4, 4, 4, 4]), "{text}");
 }
 
-/// What an export rests on, and the next commands are said; and what BOLT could do with relocations.
+/// What an export rests on, and the next commands are said; and what BOLT would do with
+/// relocations.
 #[test]
 fn said() {
     let program = Program::with_samples(3000);
