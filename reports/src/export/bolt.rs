@@ -55,9 +55,9 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
             let has_relocations = program.has_section(&RELOCATIONS);
             if !has_relocations {
                 said.push(format!(
-                "{binary} has no relocations, without which BOLT lays out blocks alone and moves \
-                 no function: link it with {FLAG}, and record that"
-            ));
+                    "{binary} has no relocations, without which BOLT lays out blocks alone and \
+                     moves no function: link it with {FLAG}, and record that"
+                ));
             }
             Ok((text(program), commands(program, &file, has_relocations)))
         },
