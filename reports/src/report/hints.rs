@@ -124,8 +124,8 @@ struct Hint {
     /// Instructions that become constant, and divisions by what becomes a number.
     constant: Vec<String>,
     divisions: Vec<String>,
-    /// Percent of all cycles, with an interval. It is not a measurement; `null` where nothing can be
-    /// predicted.
+    /// Percent of all cycles, with an interval. It is not a measurement; `null` where nothing can
+    /// be predicted.
     predicted_percent: Option<f64>,
     predicted_low: Option<f64>,
     predicted_high: Option<f64>,
