@@ -316,9 +316,12 @@ mod tests {
 
     /// Windows that begin at random moments of a program, and see a value at the end of each
     /// stretch.
-    fn seen(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
+    fn windows(
+        bench: &mut OneSite,
+        mut next: impl FnMut(&mut StdRng) -> Stretch,
+        see: impl Fn(&mut OneSite, u32, u64),
+    ) {
         let mut random = StdRng::seed_from_u64(7);
-        let mut bench = OneSite::new(WINDOW, 7);
         for window in 1..=20_000 {
             bench.begin(window, 1, 1.0);
             // By rejection: a stretch is met in proportion to its time.
@@ -331,11 +334,19 @@ mod tests {
             let mut depth = random.random_range(1..=first.instructions);
             let mut stretch = first;
             while depth <= WINDOW {
-                bench.see(depth, stretch.value);
+                see(bench, depth, stretch.value);
                 stretch = next(&mut random);
                 depth += stretch.instructions;
             }
         }
+    }
+
+    /// What such windows see of one instruction.
+    fn seen(next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
+        let mut bench = OneSite::new(WINDOW, 7);
+        windows(&mut bench, next, |bench, depth, value| {
+            bench.see(depth, value)
+        });
         let percent = |list: &Hotlist<u64>| {
             let of = |value| {
                 let all = list.tuples().filter(move |tuple| tuple.value == value);
@@ -474,29 +485,12 @@ mod tests {
     /// Shares of the value 2 in the profiles of all callers together, by time and by executions; of
     /// the executions those that are known, and whether they are independent. The value tells who
     /// calls.
-    fn seen_from_callers(mut next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
-        let mut random = StdRng::seed_from_u64(11);
+    fn seen_from_callers(next: impl FnMut(&mut StdRng) -> Stretch) -> Seen {
         let mut bench = OneSite::new(WINDOW, 11);
-        let see = |bench: &mut OneSite, depth, value: u64| {
+        windows(&mut bench, next, |bench, depth, value| {
             bench.caller = Some(PcId(value as u32));
             bench.see(depth, value);
-        };
-        for window in 1..=20_000 {
-            bench.begin(window, 1, 1.0);
-            let first = loop {
-                let stretch = next(&mut random);
-                if random.random_range(0..1000) < stretch.time {
-                    break stretch;
-                }
-            };
-            let mut depth = random.random_range(1..=first.instructions);
-            let mut stretch = first;
-            while depth <= WINDOW {
-                see(&mut bench, depth, stretch.value);
-                stretch = next(&mut random);
-                depth += stretch.instructions;
-            }
-        }
+        });
         let values = &bench.tables.consumers.values;
         let (mut firsts, mut laters) = ([0.0; 3], [0.0; 3]);
         let (mut reached, mut unknown, mut is_independent) = (0, 0, true);
