@@ -32,8 +32,8 @@ const RECORDINGS: [(&str, Pinned); 2] = [
             ("calls", (14, 0x28a0_0fea_ecda_87e0)),
             ("counters", (65, 0x8a35_e22b_57ae_061d)),
             ("cycles", (18, 0x577d_40a2_073e_dce0)),
-            ("hotlists", (147, 0xe700_51cc_1626_8bd7)),
-            ("tuples", (568, 0x1d95_c7aa_6c26_0349)),
+            ("hotlists", (147, 0xd08a_4dee_6dfa_2d82)),
+            ("tuples", (579, 0xa72b_a588_4796_b076)),
         ],
     ),
     (
@@ -43,8 +43,8 @@ const RECORDINGS: [(&str, Pinned); 2] = [
             ("calls", (20, 0xfc94_6543_4513_595a)),
             ("counters", (63, 0x3e36_70f3_e521_25a1)),
             ("cycles", (21, 0xaf46_c6fa_d265_5a66)),
-            ("hotlists", (313, 0xcebf_f83b_8b7a_c1d1)),
-            ("tuples", (1629, 0x634b_9506_d51e_0049)),
+            ("hotlists", (363, 0xe287_7e2b_44ce_7053)),
+            ("tuples", (1429, 0x5487_345c_36c4_e965)),
         ],
     ),
 ];
