@@ -96,9 +96,7 @@ impl<V: Words> Estimates<V> {
             tuple.pairs.1 *= weight;
         }
     }
-}
 
-impl<V: Words + Copy> Estimates<V> {
     /// Makes up for events that were offered with the probability 1/`weight` each, whatever else
     /// was. The estimates stay unbiased, and so do the variances: of n events of a value n/`weight`
     /// were offered on average, and the variance of that is n/`weight` (1 - 1/`weight`). How events

@@ -71,6 +71,19 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The options that choose among rows, and whether each is given.
+    pub(crate) fn choices(&self) -> [(&'static str, bool); 7] {
+        [
+            ("--image", !self.image.is_empty()),
+            ("--function", self.only_function.is_some()),
+            ("--pid", !self.pid.is_empty()),
+            ("--user", !self.user.is_empty()),
+            ("--epoch", !self.epoch.is_empty()),
+            ("--since", self.since.is_some()),
+            ("--until", self.until.is_some()),
+        ]
+    }
+
     /// How text shows names.
     pub(crate) fn names(&self) -> Names {
         match self.full_names {

@@ -91,16 +91,7 @@ pub(crate) fn write(
 
 /// An option that chooses among rows, if one is given.
 fn selects(common: &Common) -> Option<&'static str> {
-    let given = [
-        ("--image", !common.image.is_empty()),
-        ("--function", common.only_function.is_some()),
-        ("--pid", !common.pid.is_empty()),
-        ("--user", !common.user.is_empty()),
-        ("--epoch", !common.epoch.is_empty()),
-        ("--since", common.since.is_some()),
-        ("--until", common.until.is_some()),
-    ];
-    let given = given.into_iter().find(|(_, is_given)| *is_given);
+    let given = common.choices().into_iter().find(|(_, is_given)| *is_given);
     given.map(|(option, _)| option)
 }
 

@@ -239,15 +239,7 @@ const EXPORTED: [&str; 7] = [
 
 /// Refuses options of reports that a step makes nothing of.
 fn refuse(step: &str, common: &Common, takes: &[&str]) -> Result<(), Failure> {
-    let given = [
-        ("-i (--input)", !common.input.is_empty()),
-        ("--image", !common.image.is_empty()),
-        ("--function", common.only_function.is_some()),
-        ("--pid", !common.pid.is_empty()),
-        ("--user", !common.user.is_empty()),
-        ("--epoch", !common.epoch.is_empty()),
-        ("--since", common.since.is_some()),
-        ("--until", common.until.is_some()),
+    let others = [
         ("--format", common.format != Format::Text),
         ("--min-samples", common.min_samples.is_some()),
         ("-n (--lines)", common.lines.is_some()),
@@ -255,8 +247,10 @@ fn refuse(step: &str, common: &Common, takes: &[&str]) -> Result<(), Failure> {
         ("--full-names", common.full_names),
         ("--explain", common.explain),
     ];
+    let input = ("-i (--input)", !common.input.is_empty());
+    let mut given = [input].into_iter().chain(common.choices()).chain(others);
     let refused = |(name, is_given): &(&str, bool)| *is_given && !takes.contains(name);
-    match given.into_iter().find(refused) {
+    match given.find(refused) {
         None => Ok(()),
         Some((name, _)) => Err(Failure::Usage(format!(
             "pgo {step}: {name} means nothing here; leave it out"

@@ -577,7 +577,8 @@ mod tests {
                 }
             }
             let values = &bench.tables.consumers.values;
-            let seen = values.seen_of(&values.profiles[0]);
+            let later = values.executions_of(&values.profiles[0]);
+            let seen = values.seen_of(&values.profiles[0], later.as_ref());
             let all = seen.list.events();
             let second = seen.list.tuples().find(|tuple| tuple.value == 2);
             let part = second.expect("it was seen").estimate / all;
@@ -599,7 +600,8 @@ mod tests {
             bench.see(7 + window as u32 % 100, 2);
         }
         let values = &bench.tables.consumers.values;
-        let seen = values.seen_of(&values.profiles[0]);
+        let later = values.executions_of(&values.profiles[0]);
+        let seen = values.seen_of(&values.profiles[0], later.as_ref());
         let known = seen.reached - seen.unknown;
         assert!(seen.unknown >= 400.0 && known > 0.0, "{seen:?}");
         assert!((1.0..=known).contains(&(seen.windows as f64)), "{seen:?}");

@@ -188,7 +188,9 @@ impl Snapshot {
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
                 continue;
             };
-            let seen = tables.consumers.values.seen_of(profile);
+            let values = &tables.consumers.values;
+            let later = values.executions_of(profile);
+            let seen = values.seen_of(profile, later.as_ref());
             let parameter = key.parameter.to_string();
             let of_time = NewHotlist {
                 process,
@@ -203,7 +205,7 @@ impl Snapshot {
                 list: seen.list,
             };
             rejected += is_rejected(flush.hotlist(&of_time))?;
-            if let Some(later) = tables.consumers.values.executions_of(profile) {
+            if let Some(later) = later {
                 let (reached, mut unknown) = (later.reached, later.unknown);
                 let returns = later.returns;
                 let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));

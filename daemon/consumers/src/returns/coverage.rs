@@ -119,8 +119,9 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
     let later = values.executions_of(profile);
     let of_executions = later.filter(|of| of.is_independent).and_then(|later| {
         let (reached, returns) = (later.reached, later.returns);
-        let told = later.unknown * 10 <= reached;
-        told.then(|| holds(&returns.list, reached, returns.windows, 0.0, executions))?
+        later
+            .are_known()
+            .then(|| holds(&returns.list, reached, returns.windows, 0.0, executions))?
     });
     let even = bench.tables.evenness * profile.windows as f64 / f64::from(SAMPLES);
     let list = profile.list.as_ref().expect("it was met");

@@ -47,7 +47,7 @@ pub struct Seen {
 
 impl Executions<'_> {
     /// Whether nine in ten are known, so that they are told.
-    fn are_known(&self) -> bool {
+    pub(crate) fn are_known(&self) -> bool {
         u128::from(self.unknown) * 10 <= u128::from(self.reached)
     }
 }
@@ -144,7 +144,9 @@ impl Values {
     /// so it is right about time, and no more than that. All events together are neither of time
     /// nor of executions, and have each round. Of long stretches between two of them too few are
     /// seen, which the acceptance makes up for.
-    pub fn seen_of(&self, profile: &ValueProfile) -> Seen {
+    ///
+    /// `laters` are those of [`Values::executions_of`].
+    pub fn seen_of(&self, profile: &ValueProfile, laters: Option<&Executions<'_>>) -> Seen {
         let firsts = Seen {
             reached: profile.reached as f64,
             unknown: profile.unknown as f64,
@@ -155,9 +157,8 @@ impl Values {
                 .map(Estimates::from)
                 .unwrap_or_default(),
         };
-        let laters = self.executions_of(profile);
         let tells_more =
-            |of: &Executions<'_>| of.take_turns || of.is_independent && !of.are_known();
+            |of: &&Executions<'_>| of.take_turns || of.is_independent && !of.are_known();
         let Some(later) = laters.filter(tells_more) else {
             return firsts;
         };
