@@ -1,6 +1,6 @@
 //! What a value that is known somewhere decides, and whether that is worth a hint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use iced_x86::{Mnemonic, Register};
@@ -12,14 +12,81 @@ use crate::report::hints::machine::{mask, width};
 use crate::report::hints::patch::HintKind;
 use crate::report::is_supported;
 use crate::symbols::FunctionId;
-use crate::view::Heat;
+use crate::view::Share;
 
 /// The part of a division's time that one by a number does not take: rather less than it is.
 const DIVISION: f64 = 0.25;
 
+/// A value that is frequent enough, and the time that could depend on it.
+struct Candidate<'s> {
+    share: &'s Share,
+    value: u64,
+    /// How many of its bits are known.
+    bits: u32,
+    text: String,
+    function: FunctionId,
+    /// Of an operand, the instructions that run only where it was read.
+    implied: Option<BTreeSet<u64>>,
+    /// Cycles of the function or the calls, or of these instructions.
+    under: f64,
+}
+
+/// What a value decides, and the time that this takes.
+struct Decided {
+    kind: HintKind,
+    /// The hottest division, where most of the time is that of divisions.
+    division: Option<Division>,
+    cycles: f64,
+    samples: u64,
+    /// Cycles by instruction.
+    places: BTreeMap<u64, f64>,
+}
+
 impl Search<'_, '_> {
     /// What the most frequent value decides, if that is worth a hint.
     pub(super) fn judge(&mut self, seen: &KnownValue<'_>) -> Option<Opportunity> {
+        let values = seen.values;
+        let of = self.candidate(seen)?;
+        let places = self.code(of.function)?.places(seen.known)?;
+        let mut folded = Folded::clone(&*self.folded(of.function, &places, of.value)?);
+        if let Some(implied) = &of.implied {
+            folded.constant.retain(|at| implied.contains(at));
+            folded.divisions.retain(|at, _| implied.contains(at));
+        }
+        let decided = self.decided(seen, &of, &places, &folded)?;
+        Some(Opportunity {
+            kind: decided.kind,
+            pc: values.pc,
+            division: decided.division,
+            site: values.caller,
+            function: Some(of.function),
+            callee: None,
+            parameter: match seen.known {
+                KnownPlace::Read(_, register) => register_name(register).to_owned(),
+                _ => values.parameter.clone(),
+            },
+            argument: seen.argument,
+            is_argument: places
+                .iter()
+                .all(|place| matches!(place, KnownPlace::AtEntry(..))),
+            known: Some(seen.known),
+            value: number(of.value, of.text),
+            bits: Some((of.value, of.bits)),
+            extended: seen.extended,
+            base: values.base,
+            samples: values.samples(),
+            share: [of.share.percent, of.share.low, of.share.high],
+            under: of.under,
+            folded: decided.cycles,
+            folded_samples: decided.samples,
+            constant: folded.constant,
+            divisions: folded.divisions.into_keys().collect(),
+            places: decided.places,
+        })
+    }
+
+    /// The most frequent value, if it is frequent and the time is enough that could depend on it.
+    fn candidate<'s>(&mut self, seen: &KnownValue<'s>) -> Option<Candidate<'s>> {
         let view = self.view;
         let values = seen.values;
         let share = values.shares.first()?;
@@ -43,72 +110,80 @@ impl Search<'_, '_> {
             return None;
         }
         let site = values.caller;
-        let mut under = self.under(function, site);
         let least = self.least;
-        let is_worth = |under: Heat| under.cycles * share.percent / 100.0 >= least;
+        let is_worth = |under: f64| under * share.percent / 100.0 >= least;
+        let mut under = self.under(function, site).cycles;
         // Two sources may tell of one place.
         if !is_worth(under) || !self.judged.insert((function, site, seen.known, value)) {
             return None;
         }
-        let pcs = view.pcs_of(function);
-        let implied = match seen.known {
-            KnownPlace::Read(at, _) => Some(self.code(function)?.implied(at)),
-            _ => None,
-        };
-        if let Some(implied) = &implied {
-            under = Heat::default();
-            for pc in implied.iter().filter_map(|at| pcs.get(at)) {
-                under.add(self.heat(*pc, site));
-            }
-            if !is_worth(under) {
-                return None;
-            }
+        let mut implied = None;
+        if let KnownPlace::Read(at, _) = seen.known {
+            let pcs = view.pcs_of(function);
+            let reached = self.code(function)?.implied(at);
+            let reached_pcs = reached.iter().filter_map(|at| pcs.get(at));
+            under = reached_pcs.map(|pc| self.heat(*pc, site).cycles).sum();
+            implied = Some(reached);
         }
-        let places = self.code(function)?.places(seen.known)?;
-        let mut folded = Folded::clone(&*self.folded(function, &places, value)?);
-        if let Some(implied) = &implied {
-            folded.constant.retain(|at| implied.contains(at));
-            folded.divisions.retain(|at, _| implied.contains(at));
-        }
-        let code = self.code(function)?;
-        let addresses = || places.iter().filter_map(|place| place.address());
-        if addresses().any(|at| code.leads_a_jump(at)) {
+        is_worth(under).then(|| Candidate {
+            share,
+            value,
+            bits: class.bits(),
+            text,
+            function,
+            implied,
+            under,
+        })
+    }
+
+    /// The time that goes where the value is known at these places. None: no time, or no value
+    /// that a program could ask for.
+    fn decided(
+        &mut self,
+        seen: &KnownValue<'_>,
+        of: &Candidate<'_>,
+        places: &[KnownPlace],
+        folded: &Folded,
+    ) -> Option<Decided> {
+        let code = self.code(of.function)?;
+        let mut addresses = places.iter().filter_map(|place| place.address());
+        if addresses.any(|at| code.leads_a_jump(at)) {
             return None;
         }
         let mut parts: BTreeMap<u64, f64> = BTreeMap::new();
-        let mut behind: BTreeMap<u64, u64> = BTreeMap::new();
+        // The division that a place tells of. A processor that divides is interrupted behind the
+        // division.
+        let mut told: BTreeMap<u64, u64> = BTreeMap::new();
         for at in folded.divisions.keys() {
-            // A processor that divides is interrupted behind the division.
-            let next = code.behind(*at);
-            behind.extend(next.map(|next| (next, *at)));
-            for place in next.into_iter().chain([*at]) {
+            for place in code.behind(*at).into_iter().chain([*at]) {
                 parts.insert(place, DIVISION);
+                told.insert(place, *at);
             }
         }
         let waits = places.iter().flat_map(|place| code.waits(*place));
-        let waits: Vec<u64> = waits.collect();
-        for at in folded.constant.iter().filter(|at| !waits.contains(at)) {
-            parts.insert(*at, 1.0);
-        }
-        let kind_of_place = kind_of_place(code, seen.known, &places);
+        let waits: BTreeSet<u64> = waits.collect();
+        parts.extend(folded.constant.difference(&waits).map(|at| (*at, 1.0)));
+        let kind_of_place = kind_of_place(code, seen.known, places);
+        let known = (of.value, of.bits);
         let divisions = folded.divisions.iter();
         let divisions: BTreeMap<u64, Division> = divisions
-            .filter_map(|(at, by)| Some((*at, division(code, *at, *by, (value, class.bits()))?)))
+            .filter_map(|(at, by)| Some((*at, division(code, *at, *by, known)?)))
             .collect();
+
+        let pcs = self.view.pcs_of(of.function);
         let (mut cycles, mut samples, mut of_divisions) = (0.0, 0, 0.0);
         let mut hottest: Option<(f64, u64)> = None;
         let mut decided = BTreeMap::new();
         for (at, part) in &parts {
-            let heat = pcs
-                .get(at)
-                .map(|pc| self.heat(*pc, site))
-                .unwrap_or_default();
-            cycles += heat.cycles * part;
+            let pc = pcs.get(at);
+            let heat = pc.map(|pc| self.heat(*pc, seen.values.caller));
+            let heat = heat.unwrap_or_default();
+            let own = heat.cycles * part;
+            cycles += own;
             samples += heat.samples;
-            decided.insert(*at, heat.cycles * part);
-            let is_division = divisions.contains_key(at).then_some(at);
-            if let Some(division) = is_division.or_else(|| behind.get(at)) {
-                of_divisions += heat.cycles * part;
+            decided.insert(*at, own);
+            if let Some(division) = told.get(at) {
+                of_divisions += own;
                 if hottest.is_none_or(|(most, _)| heat.cycles > most) {
                     hottest = Some((heat.cycles, *division));
                 }
@@ -116,38 +191,15 @@ impl Search<'_, '_> {
         }
         let division = hottest.and_then(|(_, at)| divisions.get(&at).copied());
         let division = division.filter(|_| of_divisions * 2.0 >= cycles);
-        let kind = match division.map(|division| division.results) {
-            Some(Results::Quotient) => HintKind::Divisor,
-            Some(Results::Rest | Results::Both) => HintKind::Modulus,
-            None => kind_of_place,
-        };
-        (cycles > 0.0).then(|| Opportunity {
-            kind,
-            pc: values.pc,
-            division,
-            site,
-            function: Some(function),
-            callee: None,
-            parameter: match seen.known {
-                KnownPlace::Read(_, register) => register_name(register).to_owned(),
-                _ => values.parameter.clone(),
+        (cycles > 0.0).then_some(Decided {
+            kind: match division.map(|division| division.results) {
+                Some(Results::Quotient) => HintKind::Divisor,
+                Some(Results::Rest | Results::Both) => HintKind::Modulus,
+                None => kind_of_place,
             },
-            argument: seen.argument,
-            is_argument: places
-                .iter()
-                .all(|place| matches!(place, KnownPlace::AtEntry(..))),
-            known: Some(seen.known),
-            value: number(value, text),
-            bits: Some((value, class.bits())),
-            extended: seen.extended,
-            base: values.base,
-            samples: values.samples(),
-            share: [share.percent, share.low, share.high],
-            under: under.cycles,
-            folded: cycles,
-            folded_samples: samples,
-            constant: folded.constant,
-            divisions: folded.divisions.into_keys().collect(),
+            division,
+            cycles,
+            samples,
             places: decided,
         })
     }
