@@ -99,7 +99,7 @@ pub use stats::Stats;
 pub use stepping::{Hitch, Load, Moment, Next, Stepped, Stepper, ThreadState, Visit};
 pub use sys::{
     Vma, clock_now, guard_regions, hasten, is_main_stack, lower_priority, ordinary_priority,
-    peer_groups, vma_from,
+    peer_groups, share_memory, vma_from,
 };
 pub use thread::{Mode, Pid, Registers, Tid, UserRegisters};
 pub use vectors::{VectorState, Vectors, X87};

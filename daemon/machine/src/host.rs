@@ -40,6 +40,8 @@ pub enum Question {
     Raised,
     /// The same around this address.
     RaisedAt(u64),
+    /// Whether another process uses its memory.
+    Sharers,
 }
 
 /// What was answered; `None`: there was no such process.
@@ -71,6 +73,8 @@ pub enum Answer {
     Raised(Option<(u64, u64)>),
     /// The address, and the same around it.
     RaisedAt(u64, Option<u64>),
+    /// Whether another process uses its memory, and the times before and behind the look.
+    Sharers(Option<(bool, u64, u64)>),
 }
 
 /// Where answers come from.
@@ -234,6 +238,20 @@ impl Host {
         }
     }
 
+    /// Whether another process uses the memory of one, and the times before and behind the look;
+    /// `live` looks.
+    pub(crate) fn sharers(
+        &mut self,
+        pid: Pid,
+        live: impl FnOnce() -> Option<(bool, u64, u64)>,
+    ) -> Option<(bool, u64, u64)> {
+        let live = || Answer::Sharers(live());
+        match self.ask(pid, Question::Sharers, live) {
+            Some(Answer::Sharers(found)) => found,
+            _ => None,
+        }
+    }
+
     /// What was answered since the last time, if that is kept.
     pub fn take_noted(&mut self) -> Vec<(Pid, Answer)> {
         match self {
@@ -283,6 +301,7 @@ impl Answer {
             Answer::Threads(_) => Question::Threads,
             Answer::Raised(_) => Question::Raised,
             Answer::RaisedAt(address, _) => Question::RaisedAt(*address),
+            Answer::Sharers(_) => Question::Sharers,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod moved;
 mod remains;
+mod sharers;
 mod threads;
 
 // Over 500 lines: every record that tells of processes and their mappings changes one table.
@@ -29,6 +30,7 @@ use crate::system::procfs::Credentials;
 use crate::vmas::{LookRooms, MAX_WATCHED, Vmas};
 
 use self::remains::Remains;
+use self::sharers::Sharers;
 use self::threads::Threads;
 
 /// Identifies a process between two execs for as long as the collector runs.
@@ -149,7 +151,7 @@ impl Process {
     }
 
     /// Whether a single thread used its memory at a time that the records have come to, as far as
-    /// they tell.
+    /// they and [`Loadmap::look_for_sharers`] tell.
     pub fn is_alone(&self, time: u64) -> bool {
         self.threads.are_one(time)
     }
@@ -200,6 +202,7 @@ pub struct Loadmap {
     /// What was mapped in those that went.
     remains: Remains,
     rooms: Rooms,
+    sharers: Sharers,
     /// Programs whose mappings are looked at again.
     watched: Vec<Pid>,
     /// Processes that could not be kept for want of room.
@@ -228,6 +231,7 @@ impl Loadmap {
             gone: VecDeque::new(),
             remains: Remains::default(),
             rooms: Rooms::new(bytes / MAPPING_BYTES),
+            sharers: Sharers::default(),
             watched: Vec::new(),
             dropped: 0,
             mappings_dropped: 0,
@@ -321,6 +325,20 @@ impl Loadmap {
         Some((process, &mut self.host))
     }
 
+    /// Finds out, where that is to be known and as often as it may take the time, whether another
+    /// process uses the memory of this one. [`Process::is_alone`] is no until that is known.
+    pub fn look_for_sharers(&mut self, pid: Pid) {
+        let process = self.processes.get_mut(&pid);
+        let Some(process) = process.filter(|process| process.threads.may_be_lent()) else {
+            return;
+        };
+        let sharers = &mut self.sharers;
+        let found = self.host.sharers(pid, || sharers.look(pid));
+        if let Some((false, before, behind)) = found {
+            process.threads.kept(before, behind);
+        }
+    }
+
     /// Credentials of a process as near to `now` as they can be had.
     pub fn credentials(&mut self, pid: Pid, now: u64) -> Option<Credentials> {
         self.processes
@@ -401,6 +419,9 @@ impl Loadmap {
             }
             return;
         }
+        if let Some(parent) = self.processes.get_mut(&parent) {
+            parent.threads.lent(time);
+        }
         // A process that the scan found may have been forked while the scan ran.
         if self
             .processes
@@ -410,9 +431,8 @@ impl Loadmap {
             return;
         }
         let mut child = self.new_process(pid, time, 0, String::new());
-        let parent = self.processes.get(&parent);
-        child.threads = Threads::forked(parent.map(|parent| parent.threads), time);
-        if let Some(parent) = parent {
+        child.threads = Threads::forked(time);
+        if let Some(parent) = self.processes.get(&parent) {
             child.comm.clone_from(&parent.comm);
             child.maps = parent.maps.forked();
             child.texts.clone_from(&parent.texts);

@@ -1,7 +1,7 @@
 //! The system calls and the shared memory: the only unsafe code of the crate.
 #![expect(
     unsafe_code,
-    reason = "perf_event_open, its ioctls and its ring buffer, PROCMAP_QUERY, SO_PEERGROUPS, and ptrace of any signal, have no safe wrapper"
+    reason = "perf_event_open, its ioctls and its ring buffer, PROCMAP_QUERY, SO_PEERGROUPS, kcmp, and ptrace of any signal, have no safe wrapper"
 )]
 
 mod guard;
@@ -18,6 +18,7 @@ use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 
 pub use self::guard::guard_regions;
 pub use self::vma::{Vma, is_main_stack, vma_from};
+use crate::thread::Pid;
 
 /// Size of a page on x86-64.
 const PAGE: usize = 4096;
@@ -32,6 +33,22 @@ pub fn clock_now() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     // The call cannot fail for this clock, and its fields are not negative.
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// Whether two processes use the same memory.
+///
+/// # Errors
+/// What the system says: one of them is gone (`ESRCH`), or may not be looked at (`EPERM`).
+pub fn share_memory(one: Pid, other: Pid) -> io::Result<bool> {
+    /// `KCMP_VM` of `linux/kcmp.h`.
+    const MEMORY: libc::c_long = 1;
+    let (one, other) = (libc::c_long::from(one.0), libc::c_long::from(other.0));
+    // SAFETY: the call takes numbers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, MEMORY, 0, 0) };
+    match order {
+        ..0 => Err(io::Error::last_os_error()),
+        order => Ok(order == 0),
+    }
 }
 
 /// Opens an event. `pid` is a thread id, 0 for the caller, or -1 for everybody.

@@ -4,9 +4,8 @@ use crate::system::procfs;
 
 /// The threads of a process, as births and ends are told.
 ///
-/// A process that shares its memory with another one (`vfork`, or `clone` with `CLONE_VM`) cannot
-/// be told from one that was forked. Its parent waits meanwhile, unless that has further threads,
-/// or asked for no such wait: the latter is not known of.
+/// A process that uses its parent's memory (`vfork`, or `clone` with `CLONE_VM`) cannot be told from
+/// one that was forked. So behind a fork parent and child are looked at before they count as alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Threads {
     /// How many there are, where that is known.
@@ -16,8 +15,8 @@ pub(crate) struct Threads {
     /// When they were counted, or one was born or ended last: of the time before that the count
     /// tells nothing.
     since: u64,
-    /// The memory may be that of a parent with further threads.
-    may_be_lent: bool,
+    /// No other process uses the memory: the times before and behind the look that saw it.
+    own: Option<(u64, u64)>,
 }
 
 impl Threads {
@@ -26,16 +25,16 @@ impl Threads {
         Self {
             count: Some(1),
             since: time,
+            own: Some((time, time)),
             ..Self::default()
         }
     }
 
-    /// Of a process that was born at that time, by what is known of its parent's.
-    pub(crate) fn forked(parent: Option<Self>, time: u64) -> Self {
+    /// Of a process that was born at that time.
+    pub(crate) fn forked(time: u64) -> Self {
         Self {
             count: Some(1),
             since: time,
-            may_be_lent: !parent.is_some_and(|parent| parent.are_one(time)),
             ..Self::default()
         }
     }
@@ -78,6 +77,21 @@ impl Threads {
         };
     }
 
+    /// A process was born that may use the memory, too.
+    pub(crate) fn lent(&mut self, time: u64) {
+        self.own = self.own.filter(|(before, _)| time < *before);
+    }
+
+    /// No other process uses the memory, as was seen between these times.
+    pub(crate) fn kept(&mut self, before: u64, behind: u64) {
+        self.own = Some((before, behind));
+    }
+
+    /// Whether it is worth a look whether another process uses the memory.
+    pub(crate) fn may_be_lent(self) -> bool {
+        self.count == Some(1) && self.own.is_none()
+    }
+
     /// Births and ends were lost.
     pub(crate) fn lost(&mut self) {
         self.count = None;
@@ -87,7 +101,8 @@ impl Threads {
     /// have gone on since, for samples wait: what was there before the last birth or end is not
     /// known then, nor what was there before they were counted.
     pub(crate) fn are_one(self, time: u64) -> bool {
-        self.count == Some(1) && !self.may_be_lent && time >= self.since
+        let is_own = self.own.is_some_and(|(_, behind)| time >= behind);
+        self.count == Some(1) && is_own && time >= self.since
     }
 
     /// Whether all have ended.
@@ -104,7 +119,8 @@ mod tests {
     /// and so it is before that.
     #[test]
     fn births_around_a_look() {
-        let counted = Threads::counted((1, 10, 20));
+        let mut counted = Threads::counted((1, 10, 20));
+        counted.kept(5, 8);
         let behind = |time| {
             let mut threads = counted;
             threads.born(time);
@@ -130,18 +146,27 @@ mod tests {
         assert!(!unsure.are_one(30) && !unsure.are_gone());
     }
 
-    /// The child of a process with several threads may use their memory until it runs a program of
-    /// its own.
+    /// Behind a fork, nothing is known until somebody has looked whose the memory is.
     #[test]
-    fn memory_of_a_parent() {
-        let mut parent = Threads::behind_exec(0);
-        let child = |parent| Threads::forked(parent, 5).are_one(5);
-        assert!(child(Some(parent)));
-        parent.born(1);
-        assert!(!child(Some(parent)) && !child(None));
-        parent.ended(2);
-        assert!(child(Some(parent)));
+    fn memory_of_several() {
+        let mut parent = Threads::behind_exec(1);
+        assert!(parent.are_one(1) && !parent.may_be_lent());
+        parent.lent(5);
+        let mut child = Threads::forked(5);
+        for mut threads in [parent, child] {
+            assert!(!threads.are_one(9) && threads.may_be_lent());
+            threads.kept(7, 8);
+            assert!(threads.are_one(8) && !threads.are_one(7));
+        }
+        child.kept(7, 10);
+        // Seen, or not: it was born while they were looked through.
+        let mut unseen = child;
+        child.lent(6);
+        unseen.lent(8);
+        assert!(child.are_one(10) && !unseen.are_one(10));
+        child.born(20);
+        assert!(!child.are_one(20) && !child.may_be_lent());
         parent.lost();
-        assert!(!parent.are_one(5));
+        assert!(!parent.may_be_lent());
     }
 }

@@ -241,6 +241,9 @@ impl Collector {
             return None;
         }
         let owner = self.owner(before.pid, before.time, of_moment, false, 0)?;
+        if capture.is_none() {
+            self.loadmap.look_for_sharers(before.pid);
+        }
         let found = self.loadmap.get_and_host(before.pid);
         let Some((process, host)) = found.filter(|(process, _)| process.id == request.process)
         else {

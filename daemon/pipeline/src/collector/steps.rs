@@ -180,6 +180,7 @@ impl Collector {
         request: &Request,
         visit: &Visit,
     ) -> Option<(Vec<SteppedInstruction>, Compared)> {
+        self.loadmap.look_for_sharers(request.pid);
         let found = self.loadmap.get_and_host(request.pid);
         let Some((process, host)) = found.filter(|(process, _)| process.id == request.process)
         else {

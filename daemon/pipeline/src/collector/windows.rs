@@ -57,6 +57,9 @@ impl Collector {
             (&mut self.kernel_space, &mut self.loadmap.host)
         } else {
             self.tables.tally.user_samples += 1;
+            if capture.is_none() {
+                self.loadmap.look_for_sharers(sample.pid);
+            }
             match self.loadmap.get_and_host(sample.pid) {
                 Some(found) => found,
                 None => return,
