@@ -70,7 +70,7 @@ fn five_hundred() -> Result<()> {
         );
     }
     start.wait();
-    let (bobs, _) = Reader::user(BOB).view(&service, Selection::default())?;
+    let bobs = Reader::user(BOB).profile(&service, Selection::default())?;
     ensure!(!bobs.cycles.is_empty(), "Bob sees nothing");
     for client in clients {
         let whole = client.join().map_err(|_| anyhow!("a client panicked"))??;
@@ -104,7 +104,7 @@ fn bad_company() -> Result<()> {
         held.push(alice.hold(&service, 60, bytes)?);
     }
     for reader in [Reader::user(BOB), Reader::user(0)] {
-        let (profile, _) = reader.view(&service, Selection::default())?;
+        let profile = reader.profile(&service, Selection::default())?;
         ensure!(!profile.cycles.is_empty(), "{reader:?} sees nothing");
     }
     service.flush()?;
@@ -122,7 +122,7 @@ fn bad_company() -> Result<()> {
         drop(child.stdin.take());
         child.wait()?;
     }
-    let (profile, _) = alice.view(&service, Selection::default())?;
+    let profile = alice.profile(&service, Selection::default())?;
     ensure!(!profile.cycles.is_empty(), "Alice sees nothing");
     ensure!(service.is_alive(), service.journal());
     Ok(())

@@ -30,15 +30,7 @@ fn two(service: &Service) -> Result<[Person; 2]> {
         person.finish()?;
     }
     people.settle()?;
-    people.until(|| {
-        let of_ours = Selection {
-            images: ["own-alice", "own-bob"].map(str::to_owned).to_vec(),
-            ..Selection::default()
-        };
-        let (_, bytes) = Reader::user(0).view(service, of_ours)?;
-        let has = |key: u64| bytes.windows(8).any(|window| window == key.to_be_bytes());
-        Ok(both.iter().all(|person| has(person.key)))
-    })?;
+    people.until_known(&both.each_ref())?;
     Ok(both)
 }
 
@@ -111,7 +103,7 @@ fn requests() -> Result<()> {
         uids: vec![0, ALICE, BOB],
         ..Selection::default()
     };
-    let (view, _) = bob.view(&service, everything)?;
+    let view = bob.profile(&service, everything)?;
     ensure!(!view.cycles.is_empty(), "Bob does not see what is his");
     ensure!(
         view.images
@@ -123,7 +115,7 @@ fn requests() -> Result<()> {
     controls(&service)?;
     nonsense(&service)?;
     ensure!(service.is_alive(), service.journal());
-    let (view, _) = Reader::user(0).view(&service, Selection::default())?;
+    let view = Reader::user(0).profile(&service, Selection::default())?;
     ensure!(!view.cycles.is_empty(), "root sees nothing any more");
     Ok(())
 }

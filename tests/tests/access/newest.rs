@@ -8,10 +8,9 @@ use profiledb::{Filter, Profile};
 use protocol::Selection;
 use vcpi_tests::harness::{Test, test};
 
-use crate::people::People;
+use crate::people::{People, keys};
 use crate::reader::Reader;
 use crate::service::{PEOPLE, Service};
-use crate::sight::keys;
 use crate::{ALICE, BOB};
 
 /// How long samples may take to arrive.
@@ -55,7 +54,7 @@ fn before_the_flush() -> Result<()> {
     for (reader, expected) in readers {
         loop {
             let before = saved(&service)?;
-            let (profile, _) = reader.view(&service, Selection::default())?;
+            let profile = reader.profile(&service, Selection::default())?;
             ensure!(profile.epochs.len() == 1, "{} epochs", profile.epochs.len());
             let found: Vec<&str> = keys(&profile, &both).into_iter().collect();
             let others = found.iter().any(|name| !expected.contains(name));

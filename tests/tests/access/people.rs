@@ -1,5 +1,6 @@
 //! Programs of several users, each with a key of its own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use profiledb::Profile;
 use protocol::{Client, Selection};
 use vcpi_tests::harness::text;
 
@@ -41,6 +43,23 @@ impl Person {
             bail!("{}: {:?}", self.name, self.child.wait()?)
         }
     }
+}
+
+/// The names of those whose keys are among the values of a profile.
+pub(crate) fn keys<'p>(
+    profile: &Profile,
+    people: impl IntoIterator<Item = &'p Person>,
+) -> BTreeSet<&'p str> {
+    let lists = profile.hotlists.iter();
+    let values: BTreeSet<u64> = lists
+        .flat_map(|row| row.list.tuples())
+        .map(|tuple| tuple.value)
+        .collect();
+    let people = people.into_iter();
+    people
+        .filter(|person| values.contains(&person.key))
+        .map(|person| person.name.as_str())
+        .collect()
 }
 
 impl Drop for Person {
@@ -133,13 +152,18 @@ impl<'s> People<'s> {
         bail!("samples do not arrive: {}", self.service.journal())
     }
 
-    /// Has the service write until `is_there` says so. Values come with windows, of which short
-    /// ones behind stalls are refused.
-    pub(crate) fn until(&self, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
+    /// Has the service write until the keys of these are among the values. Values come with windows,
+    /// of which short ones behind stalls are refused.
+    pub(crate) fn until_known(&self, all: &[&Person]) -> Result<()> {
+        let of_theirs = Selection {
+            images: all.iter().map(|person| person.name.clone()).collect(),
+            ..Selection::default()
+        };
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.service.flush()?;
-            if is_there()? {
+            let profile = Reader::user(0).profile(self.service, of_theirs.clone())?;
+            if keys(&profile, all.iter().copied()).len() == all.len() {
                 return Ok(());
             }
         }

@@ -10,10 +10,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use profiledb::{Filter, Profile};
 use protocol::{Decoder, Hello, MAX_REPLY, Refusal, Reply, Request, Selection, encode};
+use vcpi_tests::harness::text;
+use vcpi_tests::programs::Programs;
 
 use crate::service::Service;
 
@@ -90,9 +92,17 @@ impl Reader {
         service: &Service,
         selection: Selection,
     ) -> Result<(Profile, Vec<u8>)> {
-        let replies = self.ask(service, &Request::View(selection))?;
-        let bytes = view_of(replies)?;
+        let bytes = self.packed(service, selection)?;
         Ok((profile_of(&bytes)?, laid_open(&bytes)?))
+    }
+
+    /// The view of a selection as a profile: to lay it open takes many times as long.
+    pub(crate) fn profile(self, service: &Service, selection: Selection) -> Result<Profile> {
+        profile_of(&self.packed(service, selection)?)
+    }
+
+    fn packed(self, service: &Service, selection: Selection) -> Result<Vec<u8>> {
+        view_of(self.ask(service, &Request::View(selection))?)
     }
 
     /// Connections that are held until the child's input ends: `count` of them, on each of which
@@ -213,7 +223,14 @@ pub(crate) fn laid_open(bytes: &[u8]) -> Result<Vec<u8>> {
 pub(crate) fn unpacked(path: &Path) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let to = folder.path().join("unpacked.db");
-    profiledb::unpack(path, &to)?;
+    // Built for speed, which this program is not: there may be millions of values.
+    let output = Command::new(Programs::find()?.vcpi)
+        .args(["convert", "--unpack"])
+        .arg(path)
+        .arg("-o")
+        .arg(&to)
+        .output()?;
+    ensure!(output.status.success(), text(&output));
     Ok(fs::read(to)?)
 }
 

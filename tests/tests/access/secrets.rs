@@ -28,13 +28,9 @@ fn keys() -> Result<()> {
         person.finish()?;
     }
     people.settle()?;
-    people.until(|| {
-        let stored = open.key.to_be_bytes();
-        let has = |bytes: &[u8]| bytes.windows(8).any(|window| window == stored);
-        Ok(service.all_bytes()?.iter().any(|(_, bytes)| has(bytes)))
-    })?;
+    people.until_known(&[&open])?;
 
-    let (all, _) = Reader::user(0).view(&service, Selection::default())?;
+    let all = Reader::user(0).profile(&service, Selection::default())?;
     for name in ["/open", "/closed", "/libcrypto-of-the-test.so"] {
         let sampled = all.cycles.iter().any(|row| {
             let image = all.pcs.get(row.pc).and_then(|pc| all.images.get(pc.image));

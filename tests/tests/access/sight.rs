@@ -8,7 +8,7 @@ use profiledb::{ImageKind, Profile};
 use protocol::Selection;
 use vcpi_tests::harness::{Test, test, text};
 
-use crate::people::{People, Person};
+use crate::people::{People, Person, keys};
 use crate::reader::Reader;
 use crate::service::{PEOPLE, Service};
 use crate::{ALICE, BOB};
@@ -81,15 +81,9 @@ fn everybody(service: &Service) -> Result<Vec<Person>> {
         person.finish()?;
     }
     people.settle()?;
-    people.until(|| {
-        let of_ours = Selection {
-            images: OF_ALL.map(str::to_owned).to_vec(),
-            ..Selection::default()
-        };
-        let (profile, _) = Reader::user(0).view(service, of_ours)?;
-        let found = keys(&profile, &all);
-        Ok(WITH_VALUES.iter().all(|name| found.contains(name)))
-    })?;
+    let with_values = all.iter();
+    let with_values = with_values.filter(|person| WITH_VALUES.contains(&person.name.as_str()));
+    people.until_known(&with_values.collect::<Vec<_>>())?;
     Ok(all)
 }
 
@@ -158,20 +152,6 @@ fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
         .collect()
 }
 
-/// Keys that are among the values of a profile.
-pub(crate) fn keys<'p>(profile: &Profile, people: &'p [Person]) -> BTreeSet<&'p str> {
-    let lists = profile.hotlists.iter();
-    let values: BTreeSet<u64> = lists
-        .flat_map(|row| row.list.tuples())
-        .map(|tuple| tuple.value)
-        .collect();
-    people
-        .iter()
-        .filter(|person| values.contains(&person.key))
-        .map(|person| person.name.as_str())
-        .collect()
-}
-
 fn same(
     found: &BTreeSet<impl AsRef<str> + std::fmt::Debug>,
     expected: &[&str],
@@ -192,7 +172,6 @@ pub(crate) const EACH_THEIR_OWN: Test = test(
 fn each_their_own() -> Result<()> {
     let service = Service::start("")?;
     let people = everybody(&service)?;
-    let view = |reader: Reader| reader.view(&service, Selection::default());
 
     for reader in [
         Reader::user(0),
@@ -205,7 +184,7 @@ fn each_their_own() -> Result<()> {
             ..Reader::user(STRANGER)
         },
     ] {
-        let (all, _) = view(reader)?;
+        let all = reader.profile(&service, Selection::default())?;
         same(&programs(&all, &service), &OF_ALL, "all")?;
         let of_kernel = all
             .subjects
@@ -219,7 +198,7 @@ fn each_their_own() -> Result<()> {
     }
 
     for (uid, expected) in [(ALICE, &OF_ALICE[..]), (BOB, &["own-bob"]), (STRANGER, &[])] {
-        let (own, bytes) = view(Reader::user(uid))?;
+        let (own, bytes) = Reader::user(uid).view(&service, Selection::default())?;
         let mut seen = programs(&own, &service);
         let is_early = uid == ALICE && samples(&own, CLOSES) <= 1 && seen.remove(CLOSES);
         same(&seen, expected, "own")?;
@@ -272,9 +251,9 @@ fn of_ring() -> Result<()> {
     let mut alice = people.start(&program, ALICE, &["burn=400"])?;
     alice.finish()?;
     people.settle()?;
-    let (all, _) = Reader::user(0).view(&service, Selection::default())?;
+    let all = Reader::user(0).profile(&service, Selection::default())?;
     same(&programs(&all, &service), &["own-alice"], "all")?;
-    let (own, _) = Reader::user(ALICE).view(&service, Selection::default())?;
+    let own = Reader::user(ALICE).profile(&service, Selection::default())?;
     same(&programs(&own, &service), &[], "own")
 }
 
