@@ -1,5 +1,5 @@
-//! Programs whose threads, or whose signals' handlers, write what others read: what a reader
-//! computes obeys an invariant, whatever the moment.
+//! Programs whose threads, processes that use the same memory, or signals' handlers write what
+//! others read: what a reader computes obeys an invariant, whatever the moment.
 //!
 //! The instruction that is checked mostly has one right result and one wrong one, so that no
 //! hotlist loses it.
@@ -68,7 +68,9 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
     };
     let readers = rng.random_range(1..3u64);
     // Drawn apart, so that the other draws of a seed stay what they were.
-    let on_stack = views == 0 && SmallRng::seed_from_u64(!mixed).random_ratio(1, 3);
+    let mut apart = SmallRng::seed_from_u64(!mixed);
+    let on_stack = apart.random_ratio(1, 3) && views == 0;
+    let lent = apart.random_ratio(1, 3) && signals == 0;
     let mut writer = Writer {
         text: String::new(),
         checks: String::new(),
@@ -77,7 +79,7 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
         name: String::new(),
         is_elsewhere: views == 1 || on_stack,
     };
-    let stack = u64::from(on_stack);
+    let (stack, borrowers) = (u64::from(on_stack), u64::from(lent));
     let mut table = String::new();
     let mut names = Vec::new();
     for i in 0..count {
@@ -96,10 +98,10 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
         "\t.intel_syntax noprefix\n\t.text\n{text}\
          \t.section .checks,\"\",@progbits\n{checks}\
          \t.section .data.rel.ro,\"aw\"\n\t.balign 8\n\
-         \t.globl relations, relation_count, two_views, on_stack, signal_rate, reader_count\n\
+         \t.globl relations, relation_count, two_views, on_stack, signal_rate, lent, reader_count\n\
          relations:\n{table}relation_count: .quad {count}\ntwo_views: .quad {views}\n\
          on_stack: .quad {stack}\n\
-         signal_rate: .quad {signals}\nreader_count: .quad {readers}\n\
+         signal_rate: .quad {signals}\nlent: .quad {borrowers}\nreader_count: .quad {readers}\n\
          \t.section .note.GNU-stack,\"\",@progbits\n"
     );
     let about = format!(
@@ -110,10 +112,10 @@ pub(crate) fn generate(seed: u64) -> (String, String) {
             () if on_stack => "on a stack",
             () => "one view",
         },
-        if signals > 0 {
-            "a signal writes"
-        } else {
-            "a thread writes"
+        match () {
+            () if signals > 0 => "a signal writes",
+            () if lent => "a process writes",
+            () => "a thread writes",
         },
     );
     (assembly, about)
