@@ -89,7 +89,6 @@ fn rows(
     match kind {
         ChunkKind::Cycles
             if chunk.of_all_processes
-                && !chunk.only_places
                 && !chunk.may_want(addresses_of(*kind, chunk.place.bucket)) =>
         {
             let sum = sum_cycles(data)?;
@@ -110,10 +109,8 @@ fn rows(
             Ok(Rows::Instructions(room.iter().map(at).collect(), all))
         }
         ChunkKind::Cycles => {
-            // Of one process, what is elsewhere is added up with the rest of its rows. Who asks
-            // where rows are asks also whence they were called.
-            let of_all = !chunk.of_all_processes || chunk.only_places;
-            let wants = |address| of_all || chunk.wants(address);
+            // Of one process, what is elsewhere is added up with the rest of its rows.
+            let wants = |address| !chunk.of_all_processes || chunk.wants(address);
             let (rows, rest) = decode_some_cycles(chunk.place, data, wants)?;
             Ok(Rows::Cycles(added_up(chunk, rows, rest)))
         }
