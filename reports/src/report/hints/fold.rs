@@ -19,6 +19,7 @@ use crate::listing::FunctionInstruction;
 mod implied;
 mod loads;
 mod origins;
+mod quotients;
 mod results;
 
 pub(super) use results::Results;

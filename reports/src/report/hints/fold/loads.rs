@@ -13,11 +13,18 @@ use super::{Code, KnownPlace, NEAR, Simulator};
 const AHEAD: usize = 32;
 
 impl Code {
+    /// The instructions that wait for what a value at a place comes of: a load, or a division.
+    pub(in super::super) fn waits(&self, known: KnownPlace) -> BTreeSet<u64> {
+        let mut waiting = self.waits_for_load(known);
+        waiting.append(&mut self.waits_for_division(known));
+        waiting
+    }
+
     /// The instructions that wait for a load which tells a value, where that is what the place is.
     ///
     /// A processor that waits for memory is interrupted behind the load, or where what it brings is
     /// used first. A special case begins with that load as well, and with a test for the value.
-    pub(in super::super) fn waits(&self, known: KnownPlace) -> BTreeSet<u64> {
+    fn waits_for_load(&self, known: KnownPlace) -> BTreeSet<u64> {
         let (at, register) = match known {
             KnownPlace::After(at, register) | KnownPlace::Low(at, register) => (at, Some(register)),
             KnownPlace::InMemory(at) => (at, None),
@@ -121,7 +128,7 @@ impl Code {
     }
 }
 
-fn reads(access: OpAccess) -> bool {
+pub(super) fn reads(access: OpAccess) -> bool {
     !matches!(
         access,
         OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess

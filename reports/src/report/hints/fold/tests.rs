@@ -161,6 +161,29 @@ fn what_waits_for_loads() {
     assert_eq!(waits(&bytes, loaded), [0x1002]);
 }
 
+/// What is computed from a quotient waits for the division, up to the branch on it: a special case
+/// divides before it can test. What that branch leads to counts, and so does what comes of no
+/// division.
+#[test]
+fn what_waits_for_divisions() {
+    // idiv esi; cmp eax,6; setl al; movzx eax,al; add eax,1; test eax,eax; je +2; add ecx,eax; ret
+    let bytes = [
+        0xf7, 0xfe, 0x83, 0xf8, 6, 0x0f, 0x9c, 0xc0, 0x0f, 0xb6, 0xc0, 0x83, 0xc0, 1, 0x85, 0xc0,
+        0x74, 2, 0x01, 0xc1, 0xc3,
+    ];
+    let waits = |bytes: &[u8], known| code(bytes).waits(known).into_iter().collect::<Vec<u64>>();
+    let compared = KnownPlace::Low(0x1005, Register::AL);
+    assert_eq!(waits(&bytes, compared), [0x1008, 0x100b, 0x100e, 0x1010]);
+    let widened = KnownPlace::After(0x1008, Register::EAX);
+    assert_eq!(waits(&bytes, widened), [0x100b, 0x100e, 0x1010]);
+    // idiv esi; cmp edi,6; setl cl; movzx ecx,cl; add eax,ecx; ret
+    let bytes = [
+        0xf7, 0xfe, 0x83, 0xff, 6, 0x0f, 0x9c, 0xc1, 0x0f, 0xb6, 0xc9, 0x01, 0xc8, 0xc3,
+    ];
+    let compared = KnownPlace::Low(0x1005, Register::CL);
+    assert_eq!(waits(&bytes, compared), Vec::<u64>::new());
+}
+
 /// What a register holds behind a branch says something of what only that branch leads to, and of
 /// what always leads there.
 #[test]
