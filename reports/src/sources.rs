@@ -50,6 +50,8 @@ struct SourceFile {
     rows: BTreeMap<u32, Vec<String>>,
     /// Where it was found, if elsewhere than debug information says.
     elsewhere: Option<PathBuf>,
+    /// The program that is older than it.
+    newer_than: Option<PathBuf>,
 }
 
 impl Sources {
@@ -141,7 +143,23 @@ impl Sources {
                 ));
             }
         }
+        notes.extend(self.edited());
         notes
+    }
+
+    /// That files were changed after their programs were built, so that other text may stand now
+    /// where the instructions are.
+    pub(crate) fn edited(&self) -> Vec<String> {
+        let newer = self.files.iter();
+        let newer = newer.filter_map(|(path, source)| Some((path, source.newer_than.as_ref()?)));
+        let note = |(path, program): (&PathBuf, &PathBuf)| {
+            format!(
+                "{} is newer than {}: its lines may have moved",
+                path.display(),
+                program.display()
+            )
+        };
+        newer.map(note).collect()
     }
 }
 
@@ -152,11 +170,15 @@ impl SourceFile {
         if let Some(excerpts) = bundle::source_file(file).and_then(|path| Excerpts::read(&path)) {
             return SourceFile {
                 rows: excerpts.rows,
-                elsewhere: None,
+                ..SourceFile::default()
             };
         }
         if let Some(source) = SourceFile::read(file, shown_to) {
-            return source;
+            let newer_than = is_newer(file, image).then(|| image.to_owned());
+            return SourceFile {
+                newer_than,
+                ..source
+            };
         }
         let folders = image.ancestors().skip(1).take(FOLDERS);
         let absolute = folders.filter(|folder| folder.is_absolute() && shown_to == For::Reader);
@@ -191,7 +213,7 @@ impl SourceFile {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         Some(SourceFile {
             rows: BTreeMap::from([(1, lines)]),
-            elsewhere: None,
+            ..SourceFile::default()
         })
     }
 
@@ -222,6 +244,12 @@ fn ranges(lines: &BTreeSet<u32>) -> Vec<(u32, u32)> {
         }
     }
     ranges
+}
+
+/// Whether a source was changed later than the program that was built of it.
+fn is_newer(source: &Path, program: &Path) -> bool {
+    let changed = |path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    matches!((changed(source), changed(program)), (Ok(source), Ok(program)) if source > program)
 }
 
 /// Whether everybody may read a file, or it is our own. What belongs to root is not root's own
@@ -297,6 +325,41 @@ mod tests {
         assert_eq!(handed_on.at(&place(moved, 1), &image), None);
     }
 
+    /// A source that was changed after the program was built is said to be newer, once. One that is
+    /// older is not, nor one whose program is gone.
+    #[test]
+    fn newer_than_the_program() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let write = |name: &str, age: u64| {
+            let path = folder.path().join(name);
+            fs::write(&path, "one\ntwo\n").expect("written");
+            let changed = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+            let file = File::options().write(true).open(&path).expect("opens");
+            file.set_modified(changed).expect("changed");
+            path
+        };
+        let [older, program, newer] =
+            [("a.c", 30), ("program", 20), ("b.c", 10)].map(|(name, age)| write(name, age));
+        let notes = |file: &Path, image: &Path| {
+            let mut sources = Sources::new(For::Reader);
+            for line in [1, 2] {
+                let lines = sources.around(file, image, &BTreeSet::from([line]), 10);
+                assert!(!lines.is_empty());
+            }
+            assert_eq!(sources.notes(), sources.edited());
+            sources.edited()
+        };
+        let said = format!(
+            "{} is newer than {}: its lines may have moved",
+            newer.display(),
+            program.display()
+        );
+        assert_eq!(notes(&newer, &program), [said]);
+        assert_eq!(notes(&older, &program), Vec::<String>::new());
+        let gone = folder.path().join("gone");
+        assert_eq!(notes(&newer, &gone), Vec::<String>::new());
+    }
+
     /// The ends of a path lead nowhere upwards.
     #[test]
     fn ends_of_paths() {
@@ -338,7 +401,7 @@ mod tests {
         let row = |first: u32, last: u32| (first..=last).map(|number| number.to_string()).collect();
         let source = SourceFile {
             rows: BTreeMap::from([(10, row(10, 12)), (20, row(20, 40))]),
-            elsewhere: None,
+            ..SourceFile::default()
         };
         let mut sources = Sources::new(For::Reader);
         let path = Path::new("a.c");

@@ -194,6 +194,7 @@ impl Least {
             .iter()
             .filter_map(|one| hint(view, one, total, &mut sources))
             .collect();
+        view.notes.extend(sources.edited());
         view.keep_first(&mut hints);
         let mut values = view.profile.hotlists.iter();
         Ok(Box::new(Ranked {
