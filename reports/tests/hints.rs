@@ -497,3 +497,16 @@ fn verification() {
     );
     assert_eq!(too_few.status.code(), Some(2));
 }
+
+/// Each share says in the text what it is of.
+#[test]
+fn shares_name_their_base() {
+    let dir = fixture();
+    for args in [&["hints"][..], &["hints", "--explain"]] {
+        let out = text(&run(dir.path(), args).stdout);
+        assert!(
+            out.contains("of 200 known values by time, at 0x1000"),
+            "{out}"
+        );
+    }
+}

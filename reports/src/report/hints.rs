@@ -35,7 +35,7 @@ Example: which values are a special case in the source worth?
   vcpi hints -n 1
 
   17.32% predicted (15.49 to 19.09)  modulus: base in digits
-      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values, at 0x1230 in ./plain
+      arg1 = 7 in 96.1% (94.1 to 97.4) of 689 known values by time, at 0x1230 in ./plain
       special.c:15  sum += number % base;
       88.53% of all cycles are under it; it decides 18.03% (512 samples): 0 instructions constant,
       1 division by a number
@@ -264,7 +264,9 @@ const NO_OPERANDS: &str = "What loops only read was not recorded \
 const MORE: &str = "\
     The saving is predicted, not measured: the time of the instructions that the value decides,\n\
     times its share. What the test for the value costs, and what else a compiler makes of it, is\n\
-    not in it. Build with the patch and run `vcpi hints --verify CMD-A CMD-B` before you keep it.";
+    not in it. Build with the patch and run `vcpi hints --verify CMD-A CMD-B` before you keep it.\n\
+    Windows begin where time is spent: shares by time, and by windows where several values of one\n\
+    window count, are not those of executions where the value decides how long the code takes.";
 
 impl Model for Ranked {
     fn page(&self, names: Names) -> Page {
@@ -279,6 +281,14 @@ impl Model for Ranked {
             page.item(0, NO_OPERANDS.to_owned());
         }
         page
+    }
+}
+
+/// What shares are of, which is said of each hint: its patch decides executions.
+fn shares_of(base: Base) -> &'static str {
+    match base {
+        Base::Time => " by time",
+        Base::Windows | Base::Executions | Base::Entries => base.of_parameter(),
     }
 }
 
@@ -317,7 +327,7 @@ impl Hint {
                 self.share_low,
                 self.share_high,
                 count(self.samples),
-                self.base.words(),
+                shares_of(self.base),
                 self.address,
                 self.image,
             ),
