@@ -110,6 +110,8 @@ struct Hint {
     variable: Option<String>,
     source: Option<String>,
     source_text: Option<String>,
+    /// The other lines of whose divisions the prediction is.
+    also: Vec<String>,
     value: String,
     base: Base,
     samples: u64,
@@ -335,6 +337,13 @@ impl Hint {
         if let Some(source) = &self.source {
             let text = self.source_text.as_deref().unwrap_or_default();
             page.item(1, format!("{source}  {text}").trim_end().to_owned());
+        }
+        if !self.also.is_empty() {
+            let lines = self.also.join(", ");
+            page.item(
+                1,
+                format!("the prediction is also of the divisions at {lines}"),
+            );
         }
         let is_of_load = matches!(
             self.kind,

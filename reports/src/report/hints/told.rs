@@ -28,10 +28,7 @@ pub(super) fn hint(
     let (image, shown) = (pc.image, shown(view, found)?);
     let place = place(view, image, shown);
     let language = language(view, image, shown, &place);
-    let source = place.file.as_ref().map(|file| match place.line {
-        Some(line) => format!("{}:{line}", file.display()),
-        None => file.display().to_string(),
-    });
+    let source = line_of(&place);
     let source_text = sources.at(&place, Path::new(view.image_path(image)));
     let declared = found.argument.and_then(|_| {
         let mut all = view.symbols.parameters(image, &[pc.address].into());
@@ -107,6 +104,7 @@ pub(super) fn hint(
         call_site: found.site.map(|site| view.address(site)),
         parameter: found.parameter.clone(),
         variable: name,
+        also: other_lines(view, found, image, source.as_deref()),
         source,
         source_text,
         value,
@@ -141,6 +139,34 @@ fn shown(view: &View<'_>, found: &Opportunity) -> Option<u64> {
 fn place(view: &View<'_>, image: usize, address: u64) -> SourcePlace {
     let place = view.symbols.places(image, &[address]).pop();
     place.unwrap_or_default()
+}
+
+/// A place as `file:line`, or as its file where the line is not known.
+fn line_of(place: &SourcePlace) -> Option<String> {
+    let file = place.file.as_ref()?.display();
+    Some(match place.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_string(),
+    })
+}
+
+/// The lines, beside the one that is shown, of the divisions that the value decides.
+fn other_lines(
+    view: &View<'_>,
+    found: &Opportunity,
+    image: usize,
+    shown: Option<&str>,
+) -> Vec<String> {
+    let places = found.divisions.iter().map(|at| place(view, image, *at));
+    lines_beside(places, shown)
+}
+
+/// The lines of some places, each once, but for one.
+fn lines_beside(places: impl Iterator<Item = SourcePlace>, shown: Option<&str>) -> Vec<String> {
+    let lines = places.filter_map(|place| Some((place.line, line_of(&place)?)));
+    let lines: BTreeSet<(Option<u32>, String)> = lines.collect();
+    let lines = lines.into_iter().map(|(_, line)| line);
+    lines.filter(|line| Some(line.as_str()) != shown).collect()
 }
 
 /// The language of the source at an address: by its file, its unit, its symbol, or its image.
@@ -278,6 +304,23 @@ fn lines(view: &View<'_>, found: &Opportunity, image: usize) -> Option<[u32; 2]>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The divisions of a value are told by their lines: each once, in the order of the file, but
+    /// for the one that is shown.
+    #[test]
+    fn lines_of_divisions() {
+        let place = |line| SourcePlace {
+            file: Some("d.c".into()),
+            line: Some(line),
+            inlined: Vec::new(),
+        };
+        let nowhere = SourcePlace::default();
+        let places = [place(115), place(14), nowhere, place(15), place(14)];
+        let beside = |shown| lines_beside(places.clone().into_iter(), shown);
+        assert_eq!(beside(Some("d.c:15")), ["d.c:14", "d.c:115"]);
+        assert_eq!(beside(None), ["d.c:14", "d.c:15", "d.c:115"]);
+        assert!(lines_beside([place(15)].into_iter(), Some("d.c:15")).is_empty());
+    }
 
     /// A number whose upper bit is set means two things: of its own width, and of 32 bits.
     #[test]
