@@ -10,7 +10,7 @@ use profiledb::{
 use serde_json::Value;
 
 /// The instructions, by address.
-const CODE: [(u64, &[u8]); 44] = [
+const CODE: [(u64, &[u8]); 57] = [
     // rest: mov eax,edi; xor edx,edx; div esi; mov eax,edx; ret
     (0x1000, &[0x89, 0xf8]),
     (0x1002, &[0x31, 0xd2]),
@@ -63,11 +63,27 @@ const CODE: [(u64, &[u8]); 44] = [
     (0x1076, &[0x75, 2]),
     (0x1078, &[0x01, 0xc8]),
     (0x107a, &[0xc3]),
+    // wide: mov rax,rdi; xor edx,edx; div rsi; ret
+    (0x1080, &[0x48, 0x89, 0xf8]),
+    (0x1083, &[0x31, 0xd2]),
+    (0x1085, &[0x48, 0xf7, 0xf6]),
+    (0x1088, &[0xc3]),
+    // negative: mov eax,edi; cdq; idiv esi; ret
+    (0x1090, &[0x89, 0xf8]),
+    (0x1092, &[0x99]),
+    (0x1093, &[0xf7, 0xfe]),
+    (0x1095, &[0xc3]),
+    // tested: test rdi,rdi; je +6; cmp rdi,9; jb +0; ret
+    (0x10a0, &[0x48, 0x85, 0xff]),
+    (0x10a3, &[0x74, 6]),
+    (0x10a5, &[0x48, 0x83, 0xff, 9]),
+    (0x10a9, &[0x72, 0]),
+    (0x10ab, &[0xc3]),
 ];
 
 /// An image of one executable segment.
 fn image() -> Vec<u8> {
-    let mut code = vec![0xcc; 0x80];
+    let mut code = vec![0xcc; 0xc0];
     for (address, bytes) in CODE {
         let at = usize::try_from(address - 0x1000).expect("small");
         code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -252,7 +268,17 @@ fn fixture_of(name: &str, operands: bool) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join(name);
     std::fs::write(&path, image()).expect("image is written");
-    let epoch = Epoch {
+    let database = dir.path().join("vcpi.db");
+    let mut writer = Writer::create_epoch(&database, &epoch()).expect("creates");
+    let flush = writer.begin(0, 1_000_000_000).expect("begins");
+    Rows::new(flush, &path, operands).write();
+    writer.end_epoch(1_000_000_000).expect("ends");
+    writer.close().expect("closes");
+    dir
+}
+
+fn epoch() -> Epoch {
+    Epoch {
         started: 0,
         ended: None,
         host: "host".into(),
@@ -265,14 +291,7 @@ fn fixture_of(name: &str, operands: bool) -> tempfile::TempDir {
         period: 1_000_000,
         window: 16,
         settings: profiledb::EpochSettings::default(),
-    };
-    let database = dir.path().join("vcpi.db");
-    let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
-    let flush = writer.begin(0, 1_000_000_000).expect("begins");
-    Rows::new(flush, &path, operands).write();
-    writer.end_epoch(1_000_000_000).expect("ends");
-    writer.close().expect("closes");
-    dir
+    }
 }
 
 fn run(dir: &Path, args: &[&str]) -> Output {
@@ -510,3 +529,6 @@ fn shares_name_their_base() {
         );
     }
 }
+
+#[path = "hints/divisions.rs"]
+mod divisions;

@@ -122,6 +122,23 @@ impl Code {
         })
     }
 
+    /// Whether any of these instructions multiplies, or compares with a number that is no mark in
+    /// place of an address, as 0, 1, and errors below 0 are.
+    pub(super) fn calculates(&self, addresses: &BTreeSet<u64>) -> bool {
+        let mut all = addresses.iter().filter_map(|address| self.at(*address));
+        all.any(|one| match one.mnemonic() {
+            Mnemonic::Imul => true,
+            Mnemonic::Cmp => one.try_immediate(1).is_ok_and(|by| by.cast_signed() > 1),
+            _ => false,
+        })
+    }
+
+    /// Whether the instruction at an address reads what the thread has for itself.
+    pub(super) fn reads_of_thread(&self, address: u64) -> bool {
+        let segment = self.at(address).map(Instruction::memory_segment);
+        matches!(segment, Some(Register::FS | Register::GS))
+    }
+
     /// Where a value must be known for it to be known there.
     pub(super) fn places(&self, known: KnownPlace) -> Option<Vec<KnownPlace>> {
         match known {

@@ -48,7 +48,11 @@ impl Search<'_, '_> {
         let values = seen.values;
         let of = self.candidate(seen)?;
         let places = self.code(of.function)?.places(seen.known)?;
-        let mut folded = Folded::clone(&*self.folded(of.function, &places, of.value)?);
+        let folded = self.folded(of.function, &places, of.value)?;
+        if self.is_address(&of, seen.known, &folded) {
+            return None;
+        }
+        let mut folded = Folded::clone(&folded);
         if let Some(implied) = &of.implied {
             folded.constant.retain(|at| implied.contains(at));
             folded.divisions.retain(|at, _| implied.contains(at));
@@ -99,7 +103,7 @@ impl Search<'_, '_> {
         let class = values.class();
         let value = class.mask(share.value);
         let text = class.text(share.value);
-        if is_address(value, &text) {
+        if is_large(value, &text) && self.is_mapped(value) {
             return None;
         }
         let function = view.symbols.function_of(values.pc)?;
@@ -134,6 +138,33 @@ impl Search<'_, '_> {
             implied,
             under,
         })
+    }
+
+    /// Whether the profile knows that something is mapped at an address.
+    fn is_mapped(&self, value: u64) -> bool {
+        let mut regions = self.view.profile.regions.iter();
+        regions.any(|region| (region.start..region.end).contains(&value))
+    }
+
+    /// Whether a value is an address, which differs from run to run, as far as that shows by what
+    /// it is used for. Nobody divides by an address. That nothing is known to be mapped there says
+    /// little: of code that was generated, and of files that are no images, the profile does not
+    /// know. So it must be calculated with, too, where memory can be at all.
+    fn is_address(&mut self, of: &Candidate<'_>, known: KnownPlace, folded: &Folded) -> bool {
+        const LARGEST_NARROW: u64 = u32::MAX as u64;
+        if !is_large(of.value, &of.text) || folded.divisions.values().any(|by| *by > LARGEST_NARROW)
+        {
+            return false;
+        }
+        let knows_regions = !self.view.profile.regions.is_empty();
+        let Some(code) = self.code(of.function) else {
+            return true;
+        };
+        // The runtime draws such words for each run: canaries, keys of pointers.
+        let is_of_thread = known.address().is_some_and(|at| code.reads_of_thread(at));
+        let is_number =
+            !can_be_mapped(of.value) || knows_regions && code.calculates(&folded.constant);
+        is_of_thread || !is_number
     }
 
     /// The time that goes where the value is known at these places. None: no time, or no value
@@ -262,9 +293,15 @@ fn division(code: &Code, address: u64, by: u64, (value, known): (u64, u32)) -> O
     })
 }
 
-/// Whether a value looks like an address, which differs from run to run.
-fn is_address(value: u64, text: &str) -> bool {
+/// Whether a value may be an address by its size.
+fn is_large(value: u64, text: &str) -> bool {
     value > u64::from(u32::MAX) && !text.starts_with('-')
+}
+
+/// Whether memory can be at an address: of its upper 17 bits all are the same.
+fn can_be_mapped(value: u64) -> bool {
+    let upper = value.cast_signed() >> 47;
+    upper == 0 || upper == -1
 }
 
 /// A value as it is, where nothing is known of its type.

@@ -238,3 +238,27 @@ fn results_of_divisions() {
     let bytes = [0xf7, 0xf6, 0x01, 0xc1, 0x89, 0xc8, 0xc3];
     assert_eq!(results(&bytes), Results::Quotient);
 }
+
+/// Numbers are multiplied, and compared with numbers. Addresses are compared with marks that stand
+/// in their place: nothing, and errors below it.
+#[test]
+fn what_calculates() {
+    // test rdi,rdi; cmp rdi,1; cmp rdi,-1; cmp rdi,9; imul rax,rdi; ret
+    let code = code(&[
+        0x48, 0x85, 0xff, 0x48, 0x83, 0xff, 1, 0x48, 0x83, 0xff, 0xff, 0x48, 0x83, 0xff, 9, 0x48,
+        0x0f, 0xaf, 0xc7, 0xc3,
+    ]);
+    let calculates = |at: &[u64]| code.calculates(&at.iter().copied().collect());
+    assert!(!calculates(&[0x1000, 0x1003, 0x1007]));
+    assert!(calculates(&[0x1000, 0x100b]) && calculates(&[0x100f]));
+}
+
+/// What a thread has for itself is told by the segment.
+#[test]
+fn words_of_threads() {
+    // mov rax,fs:[0x28]; mov rax,[rdi]; ret
+    let code = code(&[
+        0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0, 0x48, 0x8b, 0x07, 0xc3,
+    ]);
+    assert!(code.reads_of_thread(0x1000) && !code.reads_of_thread(0x1009));
+}
