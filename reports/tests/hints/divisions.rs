@@ -72,3 +72,18 @@ fn large_numbers_and_addresses() {
     assert!(hints(0x7fff_0000_1000, around).is_empty());
     assert!(hints_of_arguments(&[(0x1080, "arg1", 0x7fff_0000_1000)], around).is_empty());
 }
+
+/// Where nothing but the division tells whether the upper bit is a sign, it does.
+#[test]
+fn signs_of_divisors() {
+    let minus_five = u64::from(5_u32.wrapping_neg());
+    let hints = hints_of_arguments(&[(0x1090, "arg1", minus_five)], (0x5000, 0x6000));
+    let [hint] = hints.as_slice() else {
+        panic!("one hint: {hints:?}");
+    };
+    assert_eq!(hint["value"], "-5");
+    assert_eq!(
+        hint["patch"][0],
+        "__builtin_expect(d == -5, 1) ? x / -5 : x / d"
+    );
+}

@@ -66,9 +66,13 @@ pub(super) struct Division {
     pub(super) address: u64,
     /// What is used of it.
     pub(super) results: Results,
-    /// The number, where that is not the value itself but computed from it; how many bits it has,
-    /// and whether it is signed.
-    pub(super) by: Option<(u64, u32, bool)>,
+    /// The number.
+    pub(super) by: u64,
+    /// How many bits the division looks at, and whether one of them is the sign.
+    pub(super) bits: u32,
+    pub(super) is_signed: bool,
+    /// Whether the number is not the value itself but computed from it.
+    pub(super) is_computed: bool,
 }
 
 /// All opportunities for values with at least this share, in percent, of which each could save so

@@ -6,7 +6,7 @@ use std::path::Path;
 use iced_x86::Register;
 
 use super::Hint;
-use super::find::Opportunity;
+use super::find::{Division, Opportunity};
 use super::fold::{KnownPlace, Results};
 use super::patch::{HintKind, Told, Unclear, divided_by, patch, without_number};
 use crate::code::{decode, direct_target};
@@ -39,12 +39,15 @@ pub(super) fn hint(
     let variable = named(view, found, image, shown, declared, source_text.as_deref());
     let name = variable.as_ref().and_then(|(name, _)| name.clone());
     let number = variable.and_then(|(_, number)| number);
-    let literal = match (found.bits, &number) {
+    let (number, bits) = match number {
+        Some(number) => (Some(number), found.bits),
+        None => divided_as(found).map_or((None, found.bits), |(number, by)| (Some(number), by)),
+    };
+    let literal = match (bits, &number) {
         (None, _) => Some(found.value.clone()),
         (Some((value, bits)), Some(number)) => number.text(value, bits, language),
         (Some((value, bits)), None) => {
-            let bits = found.extended.unwrap_or(bits);
-            (!may_be_negative(value, bits)).then(|| found.value.clone())
+            (!may_be_negative(value, found.extended.unwrap_or(bits))).then(|| found.value.clone())
         }
     };
     let value = literal.clone().unwrap_or_else(|| found.value.clone());
@@ -57,16 +60,8 @@ pub(super) fn hint(
         "true" | "false" => value.clone(),
         _ => format!("{value}{suffix}"),
     };
-    let divisor = found.division.and_then(|division| division.by);
-    let divisor = divisor.and_then(|(by, bits, is_signed)| {
-        let number = NumberType {
-            name: None,
-            bits,
-            is_signed,
-            is_truth: false,
-        };
-        number.text(by, bits, language)
-    });
+    let computed = found.division.filter(|division| division.is_computed);
+    let divisor = computed.and_then(|of| of.number().text(of.by, of.bits, language));
     let told = Told {
         function: found.callee.as_deref().unwrap_or(&function),
         variable: name.as_deref(),
@@ -225,6 +220,27 @@ fn may_be_negative(value: u64, bits: u32) -> bool {
     highest == bits || highest == 32
 }
 
+/// Of a value whose type is not known, though its upper bit may be a sign, what the division by it
+/// takes it for: the type, and its bits.
+fn divided_as(found: &Opportunity) -> Option<(NumberType, Option<(u64, u32)>)> {
+    let (value, bits) = found.bits?;
+    let division = found.division.filter(|division| !division.is_computed)?;
+    let is_asked = may_be_negative(value, found.extended.unwrap_or(bits));
+    is_asked.then(|| (division.number(), Some((division.by, division.bits))))
+}
+
+impl Division {
+    /// The type of numbers that it calculates with.
+    fn number(&self) -> NumberType {
+        NumberType {
+            name: None,
+            bits: self.bits,
+            is_signed: self.is_signed,
+            is_truth: false,
+        }
+    }
+}
+
 /// What has the value: its name, and which numbers it holds.
 type Named = (Option<String>, Option<NumberType>);
 
@@ -252,7 +268,7 @@ fn named(
     })
     .or_else(|| {
         // What is divided by is no other number that is computed from this one.
-        let is_computed = found.division.is_some_and(|division| division.by.is_some());
+        let is_computed = found.division.is_some_and(|division| division.is_computed);
         let name = divided_by(line.filter(|_| !is_computed)?, found.kind)?;
         let variable = view.symbols.variable(image, shown, name);
         Some(variable.map_or((Some(name.to_owned()), None), of_variable))

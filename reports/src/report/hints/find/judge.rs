@@ -284,12 +284,13 @@ fn kind_of_place(code: &Code, known: KnownPlace, places: &[KnownPlace]) -> HintK
 fn division(code: &Code, address: u64, by: u64, (value, known): (u64, u32)) -> Option<Division> {
     let one = code.at(address)?;
     let bits = width(one, 0);
-    let is_same = (by ^ value) & mask(bits.min(known)) == 0;
-    let is_signed = one.mnemonic() == Mnemonic::Idiv;
     Some(Division {
         address,
         results: code.results(address),
-        by: (!is_same).then_some((by, bits, is_signed)),
+        by,
+        bits,
+        is_signed: one.mnemonic() == Mnemonic::Idiv,
+        is_computed: (by ^ value) & mask(bits.min(known)) != 0,
     })
 }
 
