@@ -4,6 +4,7 @@
 mod results;
 pub(crate) mod select;
 mod sums;
+mod unseen;
 mod values;
 
 use std::cell::{Cell, OnceCell};

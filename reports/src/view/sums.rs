@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use profiledb::{Merged, bare_parameter};
 
+use super::unseen;
 use super::values::Added;
 use super::{JSON_VALUES, Values, View};
 use crate::dwarf;
@@ -39,6 +40,20 @@ impl View<'_> {
             false => Callers::Together,
         };
         self.all_values(callers, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
+    }
+
+    /// As [`View::values_at`], each told once: by executions where these are told.
+    pub(crate) fn values_once(
+        &self,
+        by_caller: bool,
+        place: impl Fn(usize) -> usize,
+    ) -> Vec<Values> {
+        let mut all = self.values_at(by_caller, place);
+        let key = |of: &Values| (of.pc, of.caller, of.parameter.clone());
+        let of_executions = all.iter().filter(|of| of.base.is_of_executions());
+        let told: BTreeSet<_> = of_executions.map(key).collect();
+        all.retain(|of| of.base.is_of_executions() || !told.contains(&key(of)));
+        all
     }
 
     /// As [`View::values`], of the PCs that have a place, whatever was asked for, with what was
@@ -111,13 +126,25 @@ impl View<'_> {
         };
         let least = self.min_samples;
         let of = |merged: Merged<'_>| Values::of(&merged, least);
-        let mut take = |added: Option<Added>| match added {
-            Some(Added::Enough(values)) => take(values),
+        // Those of one PC come one after the other.
+        let mut of_pc: Vec<Values> = Vec::new();
+        let mut give = |of_pc: &mut Vec<Values>| {
+            unseen::fill(of_pc);
+            of_pc.drain(..).for_each(&mut *take);
+        };
+        let mut hold = |added: Option<Added>| match added {
+            Some(Added::Enough(values)) => {
+                if of_pc.first().is_some_and(|first| first.pc != values.pc) {
+                    give(&mut of_pc);
+                }
+                of_pc.push(values);
+            }
             Some(Added::Few) => self.few_values.set(true),
             None => {}
         };
         let profile = self.profile;
-        profile.each_merged(wants, at, coins, self.trends, of, &mut take);
+        profile.each_merged(wants, at, coins, self.trends, of, &mut hold);
+        give(&mut of_pc);
     }
 
     /// Finds out what the most frequent values point to.

@@ -428,11 +428,11 @@ impl Values {
         narrowed
     }
 
-    fn percent(&self, estimate: f64) -> f64 {
+    pub(super) fn percent(&self, estimate: f64) -> f64 {
         crate::render::percent(estimate, as_float(self.samples())).clamp(0.0, 100.0)
     }
 
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.shares.sort_by(|a, b| {
             b.estimate
                 .total_cmp(&a.estimate)
@@ -457,12 +457,13 @@ fn drawn_part(tuples: &[Summed], samples: u64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use hotlist::{Config, Generator, Hotlist, Sum};
 
     use super::*;
 
-    fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
+    /// Values with these estimates, of an argument.
+    pub(in crate::view) fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
         let mut values = Values {
             pc: 0,
             caller: None,

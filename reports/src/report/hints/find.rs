@@ -166,7 +166,7 @@ impl<'v, 'p> Search<'v, 'p> {
         let callees = Callees::new(view, &entries);
         let mut found: Vec<Opportunity> = Vec::new();
         for by_caller in [false, true] {
-            let all = view.values_at(by_caller, |pc| callees.canonical(pc));
+            let all = view.values_once(by_caller, |pc| callees.canonical(pc));
             for values in &all {
                 if !values.is_argument() {
                     let seen = self.in_code(values).filter(|_| !by_caller);
