@@ -152,8 +152,8 @@ impl<'s> People<'s> {
         bail!("samples do not arrive: {}", self.service.journal())
     }
 
-    /// Has the service write until the keys of these are among the values. Values come with windows,
-    /// of which short ones behind stalls are refused.
+    /// Has the service write until the keys of these are among the values. Values come with
+    /// windows, of which short ones behind stalls are refused.
     pub(crate) fn until_known(&self, all: &[&Person]) -> Result<()> {
         let of_theirs = Selection {
             images: all.iter().map(|person| person.name.clone()).collect(),

@@ -4,8 +4,9 @@ use crate::system::procfs;
 
 /// The threads of a process, as births and ends are told.
 ///
-/// A process that uses its parent's memory (`vfork`, or `clone` with `CLONE_VM`) cannot be told from
-/// one that was forked. So behind a fork parent and child are looked at before they count as alone.
+/// A process that uses its parent's memory (`vfork`, or `clone` with `CLONE_VM`) cannot be told
+/// from one that was forked. So behind a fork parent and child are looked at before they count as
+/// alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Threads {
     /// How many there are, where that is known.
