@@ -263,6 +263,7 @@ pub(crate) fn demangle(name: &str) -> String {
     if name.len() > 4096 {
         return name.to_owned();
     }
+    let name = &*without_unique(name);
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
@@ -273,6 +274,19 @@ pub(crate) fn demangle(name: &str) -> String {
         return text;
     }
     name.to_owned()
+}
+
+/// A name without what clang's `-funique-internal-linkage-names` adds to it: no copy of a function,
+/// but a number of the file that it is declared in.
+fn without_unique(name: &str) -> Cow<'_, str> {
+    let Some((own, rest)) = name.split_once(".__uniq.") else {
+        return Cow::Borrowed(name);
+    };
+    let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    match behind.len() < rest.len() {
+        true => Cow::Owned(format!("{own}{behind}")),
+        false => Cow::Borrowed(name),
+    }
 }
 
 #[cfg(test)]

@@ -141,6 +141,19 @@ fn names_demangle() {
         "core::fmt::write"
     );
     assert_eq!(demangle("main"), "main");
+    for (name, expected) in [
+        (
+            "_ZL10str_format.__uniq.90555932009384695876068905",
+            "str_format",
+        ),
+        ("_ZL1fi.__uniq.12", "f(int)"),
+        ("f.__uniq.12", "f"),
+        ("f.__uniq.12.cold", "f.cold"),
+        ("_ZL1fv.__uniq.12.cold", "f() [clone .cold]"),
+        ("f.__uniq.", "f.__uniq."),
+    ] {
+        assert_eq!(demangle(name), expected);
+    }
 }
 
 /// Everywhere in a PLT stub the name is that of the function behind it; the stub that
