@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -52,16 +52,22 @@ fn replace(path: &Path, old: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> 
         // Nobody replaces by a new name what they may not write to.
         OpenOptions::new().write(true).open(&path)?;
     }
+    // Errors of a file that is made and written so do not have its name, which nobody asked for.
     let mut new = tempfile::Builder::new()
         .prefix(".vcpi-export-")
-        .tempfile_in(folder(&path))?;
-    new.write_all(bytes)?;
-    new.flush()?;
+        .make_in(folder(&path), create)?;
+    new.as_file_mut().write_all(bytes)?;
     if let Some(old) = old {
         new.as_file().set_permissions(old.permissions())?;
     }
     new.persist(&path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// A new file that its owner alone may read.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {

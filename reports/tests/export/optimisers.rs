@@ -261,6 +261,7 @@ fn next_commands() {
                 !said.contains("next:") && said.contains("cannot write"),
                 "{said}"
             );
+            assert!(!said.contains(".vcpi-export-"), "{said}");
         }
     }
     for name in [
