@@ -124,6 +124,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
     let completes = matches!(&cli.command, Command::Tool(Tool::Complete { .. }));
     debuginfod::configure(!cli.common.no_debuginfod && !completes);
     symbols::configure(!cli.common.no_cache);
+    symbols::name_files(&cli.common.image);
     match &cli.command {
         Command::Report(Report::Top(top)) if top.is_live() => {
             live::top(&cli.common).map(|()| String::new())

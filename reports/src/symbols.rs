@@ -11,11 +11,13 @@ mod declared;
 mod kept;
 mod language;
 mod lookup;
+mod named;
 mod stubs;
 mod survey;
 mod verified;
 
 pub(crate) use kept::configure;
+pub(crate) use named::name_files;
 pub(crate) use stubs::{Offers, recall_targets};
 
 use std::cell::OnceCell;

@@ -4,11 +4,13 @@ use profiledb::Profile;
 use profiledb::rows::Image;
 use symbols::{Room, content_id};
 
+use super::named;
 use crate::bundle;
 use crate::debugfiles;
 use crate::elf::Elf;
 
-/// The image's file, if it is what was profiled; else that of a server; else a sentence why not.
+/// The image's file, if it is what was profiled; else one that the command line names; else that of
+/// a server; else a sentence why not.
 pub(super) fn open(
     profile: &Profile,
     index: usize,
@@ -16,7 +18,11 @@ pub(super) fn open(
     room: &Room,
 ) -> Result<Elf, String> {
     let here = of_here(profile, index, image, room);
-    here.or_else(|why| debugfiles::executable(image, room).ok_or(why))
+    here.or_else(|why| {
+        let elsewhere = named::open(image, room);
+        let elsewhere = elsewhere.or_else(|| debugfiles::executable(image, room));
+        elsewhere.ok_or(why)
+    })
 }
 
 /// The image's file, if it is what was profiled; else a sentence why not.

@@ -305,6 +305,18 @@ fn files_that_were_moved() {
         let top = of.vcpi("/nowhere", &["top", "--image", name]);
         assert_eq!(top.status.code(), Some(0), "{}", errors(&top));
     }
+    // Where it ran is another build by now, or nothing.
+    of.tool("gcc", &["-O1", "-Wl,--build-id", "-o", "prog", "prog.c"]);
+    for is_there in [true, false] {
+        if !is_there {
+            fs::remove_file(of.path("prog")).expect("is removed");
+        }
+        let said = of.said(&["profgen", "--image", "renamed", "-o", "out"]);
+        assert!(!said.contains("shown as addresses"), "{said}");
+        let top = of.vcpi("/nowhere", &["top", "--image", "renamed"]);
+        let shown = String::from_utf8_lossy(&top.stdout).into_owned();
+        assert!(shown.contains(" hot"), "{shown}{}", errors(&top));
+    }
     let of = Recorded::new(&["-Wl,--build-id=none"]);
     fs::copy(of.path("prog"), of.path("moved")).expect("is copied");
     for name in ["moved", "./moved"] {
