@@ -36,6 +36,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAG,
+        is_for_compilers: false,
     };
     let file = next::file(matches.get_one("output"));
     write_program(

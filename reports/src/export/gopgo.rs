@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args as _};
 
 use super::pprof::values::Arguments;
 use super::pprof::{packed, profile};
-use super::program::{LEAST, Options, more, of_build, options};
+use super::program::{LEAST, Options, may_be_go, more, of_build, options};
 use super::stacks::Stacks;
 use super::{Export, Exported, STACKS, next};
 use crate::failure::Failure;
@@ -35,6 +35,13 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
             "export {kind}: which program? name it with --image (once)"
         ))
     })?;
+    if !may_be_go(view, &name) {
+        of_build(view, &name)?;
+        return Err(Failure::Nothing(format!(
+            "{name} is no Go program, and go build takes the profiles of those alone: make one for \
+             clang or rustc by `vcpi export profgen`, or for gcc by `vcpi export gcov`"
+        )));
+    }
     let stacks = Stacks::new(view)?;
     let samples = stacks.total().samples;
     if samples < LEAST && !few {

@@ -73,6 +73,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: &format!("{FLAGS} (rustc {RUST_FLAGS})"),
+        is_for_compilers: true,
     };
     let file = next::file(matches.get_one("output"));
     write_program(

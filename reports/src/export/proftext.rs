@@ -102,6 +102,7 @@ fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure>
     let asked = Asked {
         kind: EXPORT.name,
         flags: FLAGS,
+        is_for_compilers: true,
     };
     let program = Program::new(view, asked)?;
     let mut tally = Tally::default();

@@ -1,6 +1,7 @@
 //! A program as exports for optimisers see it: its file, what was seen of its code, and how often
 //! the code of each function ran.
 
+mod files;
 pub(super) mod positions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,15 +10,15 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args, FromArgMatches};
 use flow::{Counts, Evidence, Exit, FunctionCode};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
-use profiledb::rows::{Image, ImageKind};
 use protocol::Kinds;
-use symbols::{Binary, Functions, Room, content_id, debug_file};
+use symbols::{Binary, Functions, Room, debug_file};
 
+use self::files::{file, images_of, is_go};
+pub(super) use self::files::{may_be_go, of_build};
 use super::Exported;
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::guard::fenced;
-use crate::images;
 use crate::render::{counted, percent, whole};
 use crate::symbols::MAX_TOTAL;
 use crate::view::{View, as_float};
@@ -96,6 +97,8 @@ pub(super) struct Asked<'f> {
     pub(super) kind: &'static str,
     /// Flags of a build that its reader takes.
     pub(super) flags: &'f str,
+    /// Whether compilers of C, C++ and Rust are its readers.
+    pub(super) is_for_compilers: bool,
 }
 
 /// A text, and the commands that use the file with it.
@@ -151,7 +154,11 @@ impl Program {
     /// If it names none or several, if the file is another build than the profile's or has no
     /// symbols.
     pub(super) fn new(view: &View<'_>, asked: Asked<'_>) -> Result<Program, Failure> {
-        let Asked { kind, flags } = asked;
+        let Asked {
+            kind,
+            flags,
+            is_for_compilers,
+        } = asked;
         let [name] = view.named_images.as_slice() else {
             return Err(Failure::Usage(format!(
                 "export {kind}: which program? name its file with --image (once)"
@@ -167,6 +174,13 @@ impl Program {
             None => return Err(unusable(&path, "not a readable ELF file")),
         };
         let images = images_of(view, &path, &binary)?;
+        if is_for_compilers && is_go(&binary) {
+            return Err(Failure::Nothing(format!(
+                "{} is a Go program, and clang, rustc and gcc build none: make a profile for go \
+                 build by `vcpi export gopgo`",
+                path.display()
+            )));
+        }
         let evidence = evidence(view, &images);
         let samples: f64 = evidence.samples.values().sum();
         let debug = fenced(|| debug_file(&binary, &path, &room)).flatten();
@@ -316,63 +330,6 @@ impl Program {
 
 fn unusable(path: &Path, why: &str) -> Failure {
     Failure::Input(format!("{}: {why}", path.display()))
-}
-
-/// The file that a name means: itself, else that of the profile's image.
-fn file(view: &View<'_>, name: &str) -> Result<PathBuf, Failure> {
-    if name.contains('/') || Path::new(name).is_file() {
-        return Ok(PathBuf::from(name));
-    }
-    let found = images::named(view.profile, &[name.to_owned()])?.unwrap_or_default();
-    let paths: BTreeSet<&str> = found.iter().map(|image| view.image_path(*image)).collect();
-    let mut all = paths.iter();
-    match (all.next(), all.next()) {
-        (Some(one), None) => Ok(PathBuf::from(one)),
-        _ => {
-            let paths: Vec<&str> = paths.into_iter().collect();
-            let paths = paths.join(", ");
-            Err(Failure::Usage(format!("--image {name}: which of {paths}?")))
-        }
-    }
-}
-
-/// Whether the file that a name means is the build that was profiled, as far as it can be read.
-///
-/// # Errors
-/// If it is another one; the builds are named.
-pub(super) fn of_build(view: &View<'_>, name: &str) -> Result<(), Failure> {
-    let path = file(view, name)?;
-    match fenced(|| Binary::open(&path, &Room::new(MAX_TOTAL))) {
-        Some(Ok(binary)) => images_of(view, &path, &binary).map(drop),
-        _ => Ok(()),
-    }
-}
-
-/// The images of a profile that are this file, wherever it lay.
-fn images_of(view: &View<'_>, path: &Path, binary: &Binary) -> Result<BTreeSet<usize>, Failure> {
-    let content = || content_id(&std::fs::File::open(path).ok()?).ok();
-    let content = binary.build_id().is_none().then(content).flatten();
-    let is_it = |image: &Image| {
-        image.kind == ImageKind::File
-            && !image.is_in_32_bit_mode()
-            && match binary.build_id() {
-                Some(id) => image.build_id.as_deref() == Some(id),
-                None => content.is_some() && image.content_id() == content.as_deref(),
-            }
-    };
-    let images = view.profile.images.iter().enumerate();
-    let found: BTreeSet<usize> = images
-        .filter(|(_, image)| is_it(image))
-        .map(|(index, _)| index)
-        .collect();
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    Err(Failure::Nothing(images::other_build(
-        view.profile,
-        &path.to_string_lossy(),
-        binary.build_id(),
-    )))
 }
 
 /// What the rows of some images say, added up over processes and times.

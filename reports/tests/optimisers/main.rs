@@ -216,12 +216,12 @@ define void @f() !dbg !1 {
 /// nothing is written.
 #[test]
 fn go_without_first_lines() {
-    let program = Program::with_samples(10_000);
+    let program = Program::of_go(10_000);
     let output = program.run(&["export", "gopgo", "--image", "prog", "-o", "out"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("no function's first line is known"));
     assert!(!program.path("out").exists());
-    let few = Program::with_samples(100).run(&["export", "gopgo", "--image", "prog", "-o", "out"]);
+    let few = Program::of_go(100).run(&["export", "gopgo", "--image", "prog", "-o", "out"]);
     assert_eq!(few.status.code(), Some(1));
     assert!(
         errors(&few).contains("100 samples of it"),
@@ -230,4 +230,30 @@ fn go_without_first_lines() {
     );
     let unnamed = program.run(&["export", "gopgo", "-o", "out"]);
     assert_eq!(unnamed.status.code(), Some(2), "{}", errors(&unnamed));
+}
+
+/// A program that the reader of an export would not take is refused with the kind that is for it.
+#[test]
+fn languages() {
+    let go = Program::of_go(10_000);
+    std::fs::write(go.path("one.ll"), SKELETON).expect("writes");
+    let other = Program::with_samples(10_000);
+    for (program, kind, said) in [
+        (&go, &["profgen"][..], "vcpi export gopgo"),
+        (&go, &["propeller"], "vcpi export gopgo"),
+        (&go, &["gcov"], "vcpi export gopgo"),
+        (
+            &go,
+            &["proftext", "--skeleton", "one.ll"],
+            "vcpi export gopgo",
+        ),
+        (&other, &["gopgo"], "vcpi export profgen"),
+    ] {
+        let words = [&["export"], kind, &["--image", "prog", "-o", "out"]].concat();
+        let output = program.run(&words);
+        let errors = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{kind:?}: {errors}");
+        assert!(errors.contains(said), "{kind:?}: {errors}");
+        assert!(!program.path("out").exists());
+    }
 }
