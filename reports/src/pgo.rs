@@ -42,7 +42,7 @@ pub(crate) enum PgoCommand {
         #[command(flatten)]
         how: How,
         /// The command.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(required = true, trailing_var_arg = true)]
         command: Vec<OsString>,
     },
     /// Build with the profile of the program that `--image` names; without `--image`, build for
@@ -70,7 +70,7 @@ pub(crate) enum PgoCommand {
         #[command(flatten)]
         how: How,
         /// The command that builds: cargo, make, cmake, or another one that heeds CC and CXX.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(required = true, trailing_var_arg = true)]
         command: Vec<OsString>,
     },
     /// Lay out a linked program anew with BOLT.

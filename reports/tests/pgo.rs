@@ -399,3 +399,30 @@ fn recordings_that_fail() {
         assert_eq!(errors.contains("step"), !is_saved, "{collector}: {errors}");
     }
 }
+
+/// An option that there is not is named, and is no part of the command.
+#[test]
+fn unknown_options() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (args, option) in [
+        (&["record", "-q", "-o", "g.db", "--", "true"][..], "'-q'"),
+        (
+            &["record", "--dry-run", "--rounds", "3", "--", "true"],
+            "'--rounds'",
+        ),
+        (
+            &["build", "--dry-run", "--rounds", "3", "--", "make"],
+            "'--rounds'",
+        ),
+    ] {
+        let output = pgo(dir.path(), "/nowhere", args);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(option), "{args:?}: {errors}");
+    }
+    let commands = dry(&["record", "--dry-run", "./lua", "-q", "--rate", "3"]);
+    assert!(
+        commands.concat().ends_with(" -- ./lua -q --rate 3"),
+        "{commands:?}"
+    );
+}
