@@ -58,7 +58,7 @@ pub(crate) struct Hints {
     #[command(flatten)]
     least: Least,
     /// Run two shell commands in turn, the program without and with a change, and tell what the
-    /// change saved; no profile is read.
+    /// change saved; no profile is read. What they print on standard output is compared.
     #[arg(long, num_args = 2, value_names = ["CMD-A", "CMD-B"], conflicts_with = "function")]
     verify: Option<Vec<String>>,
     /// Rounds of `--verify`: runs of each command, 5 or more.
