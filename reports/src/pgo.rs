@@ -2,7 +2,9 @@
 //! printed before it runs.
 
 mod build;
+mod cargo;
 mod compare;
+mod make;
 mod routes;
 mod steps;
 
@@ -69,7 +71,8 @@ pub(crate) enum PgoCommand {
         from: Basis,
         #[command(flatten)]
         how: How,
-        /// The command that builds: cargo, make, cmake, or another one that heeds CC and CXX.
+        /// The command that builds: cargo, make, cmake, another one that heeds CC and CXX, or a
+        /// compiler by its name.
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<OsString>,
     },

@@ -39,10 +39,14 @@ pub(crate) fn is_plain(word: &OsStr) -> bool {
     quoted(word).as_str() == word
 }
 
+/// Whether there is a space in a word, or what else words are cut at.
+pub(crate) fn has_space(word: &OsString) -> bool {
+    word.to_string_lossy().contains(char::is_whitespace)
+}
+
 /// The variable by which cargo gives rustc these flags, and its value. Where the environment has
 /// the one that comes first for cargo, it has to be that one.
 pub(crate) fn rust_flags(flags: &[OsString], is_encoded: bool) -> (&'static str, OsString) {
-    let has_space = |word: &OsString| word.to_string_lossy().contains(char::is_whitespace);
     match is_encoded || flags.iter().any(has_space) {
         true => (ENCODED, flags.join(OsStr::new(BETWEEN))),
         false => (PLAIN, flags.join(OsStr::new(" "))),

@@ -60,6 +60,40 @@ const BUILDERS: [(&str, &str); 7] = [
     ("scons", "scons"),
 ];
 
+/// Whose a compiler is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compiler {
+    /// LLVM's, of C and C++.
+    Clang,
+    /// GNU's.
+    Gcc,
+    /// The system's, which may be either.
+    System,
+    /// Rust's.
+    Rustc,
+}
+
+/// Whose compiler goes by a name, which may end in a version, and begin with what it compiles for;
+/// `None`: it is no compiler.
+pub(crate) fn compiler(program: &OsStr) -> Option<Compiler> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let is_version = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let name = match name.rsplit_once('-') {
+        Some((name, version)) if is_version(version) => name,
+        _ => name,
+    };
+    match name.rsplit('-').next()? {
+        "clang" | "clang++" => Some(Compiler::Clang),
+        "gcc" | "g++" => Some(Compiler::Gcc),
+        "cc" | "c++" => Some(Compiler::System),
+        "rustc" => Some(Compiler::Rustc),
+        _ => None,
+    }
+}
+
 /// Versions that the names of tools end in, the newest first.
 const VERSIONS: std::ops::RangeInclusive<u32> = 15..=40;
 
@@ -121,6 +155,26 @@ fn find(name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Compilers go by their names, for whatever and in whatever version.
+    #[test]
+    fn compilers() {
+        for (name, expected) in [
+            ("clang-22", Some(Compiler::Clang)),
+            ("/usr/bin/clang++", Some(Compiler::Clang)),
+            ("x86_64-linux-gnu-gcc-12", Some(Compiler::Gcc)),
+            ("g++-4.9", Some(Compiler::Gcc)),
+            ("c++", Some(Compiler::System)),
+            ("rustc", Some(Compiler::Rustc)),
+            ("make", None),
+            ("clang-format-22", None),
+            ("clang-tidy", None),
+            ("tcc", None),
+            ("", None),
+        ] {
+            assert_eq!(compiler(OsStr::new(name)), expected, "{name}");
+        }
+    }
 
     /// Tools that are missing are named with the package that has them.
     #[test]

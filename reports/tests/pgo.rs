@@ -19,6 +19,9 @@ fn pgo(dir: &Path, path: &str, args: &[&str]) -> Output {
         .current_dir(dir)
         .env("PATH", path)
         .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CC")
+        .env_remove("CXX")
         .output()
         .expect("vcpi runs")
 }
@@ -397,6 +400,137 @@ fn recordings_that_fail() {
         assert_eq!(output.status.code(), Some(status), "{collector}: {errors}");
         assert_eq!(errors.contains(next), is_saved, "{collector}: {errors}");
         assert_eq!(errors.contains("step"), !is_saved, "{collector}: {errors}");
+    }
+}
+
+/// Flags of rustc in cargo's configuration stay, for all targets or for some.
+#[test]
+fn flags_of_cargo() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("is made");
+        fs::write(path, text).expect("is written");
+    };
+    let manifest =
+        "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n";
+    write("Cargo.toml", manifest);
+    write(
+        "src/main.rs",
+        "fn main() { println!(\"{} {}\", cfg!(of_all), cfg!(of_some)); }",
+    );
+    let path = std::env::var("PATH").expect("there are programs");
+    let of_all = "[build]\nrustflags = [\"--cfg\", \"of_all\"]\n";
+    let of_some = "[target.\"cfg(unix)\"]\nrustflags = [\"--cfg\", \"of_some\"]\n";
+    let of_others = "[target.riscv64gc-unknown-none-elf]\nrustflags = [\"--cfg\", \"other\"]\n";
+    for (configuration, printed, how) in [
+        (
+            of_all,
+            "true false",
+            "CARGO_BUILD_RUSTFLAGS='-Cdebuginfo=1 ",
+        ),
+        (
+            &[of_all, of_others].concat(),
+            "true false",
+            "CARGO_BUILD_RUSTFLAGS=",
+        ),
+        (
+            &[of_all, of_some].concat(),
+            "false true",
+            "cargo --config 'target.",
+        ),
+    ] {
+        write(".cargo/config.toml", configuration);
+        let args = [
+            "build",
+            "--",
+            "cargo",
+            "run",
+            "--offline",
+            "--target-dir",
+            "t",
+        ];
+        let output = pgo(dir.path(), &path, &args);
+        let errors = text(&output.stderr);
+        assert_eq!(text(&output.stdout).trim(), printed, "{errors}");
+        assert!(errors.contains(how), "{errors}");
+    }
+    let args = ["build", "--dry-run", "--", "cargo", "build"];
+    let output = pgo(dir.path(), "/nowhere", &args);
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("does not tell whether its configuration"),
+        "{errors}"
+    );
+}
+
+/// What a makefile has beside its compiler is named, with a way to keep it; what the command has
+/// there is kept.
+#[test]
+fn flags_of_make() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let below = dir.path().join("src");
+    fs::create_dir(&below).expect("is made");
+    fs::write(dir.path().join("Makefile"), "all:\n\tcd src && $(MAKE)\n").expect("is written");
+    let makefile = "CC= gcc -std=gnu99\nCXX = g++\nall:\n\tCC='gcc -m32' true\n";
+    fs::write(below.join("Makefile"), makefile).expect("is written");
+    let start = ["build", "--dry-run", "--", "make"];
+    for more in [&[][..], &["-C", "src"], &["-f", "src/Makefile"]] {
+        let output = pgo(dir.path(), "/nowhere", &[&start, more].concat());
+        let errors = text(&output.stderr);
+        for part in [
+            "src/Makefile:1 has CC = gcc -std=gnu99",
+            "without -std=gnu99",
+        ] {
+            assert!(errors.contains(part), "{errors}");
+        }
+        assert!(errors.contains("'CC=gcc -std=gnu99'"), "{errors}");
+        assert!(
+            !errors.contains("-m32") && !errors.contains("CXX"),
+            "{errors}"
+        );
+    }
+    let output = pgo(
+        dir.path(),
+        "/nowhere",
+        &[&start[..], &["CC=ccache gcc -std=gnu99"]].concat(),
+    );
+    let (commands, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        commands.starts_with("make 'CC=ccache clang -std=gnu99 -g1 "),
+        "{commands}"
+    );
+    assert!(!errors.contains("std=gnu99"), "{errors}");
+}
+
+/// A compiler that is the command is given the flags itself; one that does not take them is
+/// refused.
+#[test]
+fn compilers() {
+    let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
+    let commands = dry(&["build", "--dry-run", "--", "clang-22", "-O2", "e.c"]);
+    assert_eq!(commands, [format!("clang-22 {flags} -O2 e.c")]);
+    let commands = dry(&["build", "--dry-run", "--by", "gcov", "--", "g++-12", "e.cc"]);
+    assert_eq!(commands, ["g++-12 -g e.cc"]);
+    let commands = dry(&["build", "--dry-run", "--", "rustc", "-O", "e.rs"]);
+    let flags = "-Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling";
+    assert_eq!(
+        commands,
+        [format!("RUSTC_BOOTSTRAP=1 rustc {flags} -O e.rs")]
+    );
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (args, why) in [
+        (&["--", "gcc", "e.c"][..], "builds by --by gcov alone"),
+        (
+            &["--by", "gcov", "--", "clang", "e.c"],
+            "leave out --by gcov",
+        ),
+        (&["--", "cc", "e.c"], "may be clang or gcc"),
+    ] {
+        let output = pgo(dir.path(), "/nowhere", &[&["build"], args].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why), "{args:?}: {errors}");
     }
 }
 

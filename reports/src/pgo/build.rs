@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::cargo::{FlagPlace, UNSTABLE};
+use super::make::{self, Around};
 use super::routes::{Build, Language, QUIET, Route, joined};
 use super::steps::BuildStep;
 use super::{Basis, How, beside, export, here};
@@ -10,8 +12,8 @@ use crate::args::Common;
 use crate::export::profgen::debug_binary;
 use crate::failure::Failure;
 use crate::messages::say;
-use crate::shell::{ENCODED, PLAIN, flags_of, is_plain, quoted, rust_flags};
-use crate::toolchain::{PROFDATA, PROFGEN, is_there, missing};
+use crate::shell::{is_plain, quoted};
+use crate::toolchain::{Compiler, PROFDATA, PROFGEN, compiler, is_there, missing};
 
 /// Options of a second build that takes more code for hot.
 const HOT: &str = "-profile-summary-cutoff-hot=999000";
@@ -47,6 +49,26 @@ impl Wanted<'_> {
         };
         Err(Failure::Usage(format!("pgo build: {why}")))
     }
+
+    /// Whether a command that is a compiler itself takes the flags of the route.
+    fn check_compiler(self, program: &OsStr) -> Result<(), Failure> {
+        let why = match (compiler(program), self.by) {
+            (Some(Compiler::System), _) => {
+                "may be clang or gcc, which take different flags: name one of them"
+            }
+            (Some(Compiler::Gcc), by) if by != Route::Gcov => {
+                "builds by --by gcov alone: give that, or name clang"
+            }
+            (Some(Compiler::Clang), Route::Gcov) => {
+                "builds by the other routes: leave out --by gcov, or name gcc"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::Usage(format!(
+            "pgo build: {} {why}",
+            program.display()
+        )))
+    }
 }
 
 /// The steps of a build.
@@ -71,6 +93,9 @@ pub(super) fn build(
     };
     let language = language(command);
     wanted.check(language, image.is_some())?;
+    if let Some(program) = command.first() {
+        wanted.check_compiler(program)?;
+    }
     // Compilers may run in other folders.
     let skeleton = match wanted.skeleton {
         Some(folder) => Some(here()?.join(folder)),
@@ -84,9 +109,19 @@ pub(super) fn build(
     {
         return Err(Failure::Program(missing(program)));
     }
+    let place = match builder(command) {
+        Some(Builder::Cargo) => FlagPlace::of(command),
+        _ => FlagPlace::Environment,
+    };
+    if builder(command) == Some(Builder::Make) {
+        make::lost(command)
+            .iter()
+            .for_each(|sentence| say(sentence));
+    }
+    let compile = |build| compile(command, &version, build, wanted, place);
     let Some(image) = image else {
         let build = skeleton.as_deref().map_or(Build::Recorded, Build::Skeleton);
-        return Ok(vec![compile(command, &version, build, wanted)?]);
+        return Ok(vec![compile(build)?]);
     };
     let mut steps = Vec::new();
     let mut files = Vec::new();
@@ -119,7 +154,7 @@ pub(super) fn build(
         *counts = profile;
     }
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    steps.push(compile(command, &version, Build::Better(&files), wanted)?);
+    steps.push(compile(Build::Better(&files))?);
     if !how.dry_run {
         say("the build must compile anew: remove what an earlier build left, or change its folder");
     }
@@ -162,20 +197,35 @@ fn merge(version: &str, _image: &OsStr, counts: &Path, profile: &Path) -> BuildS
     step
 }
 
-/// Whether a command is this program.
-fn is(program: &OsStr, name: &str) -> bool {
-    Path::new(program).file_name() == Some(OsStr::new(name))
+/// Programs that are given flags each in a way of its own; others heed `CC` and `CXX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Builder {
+    Cargo,
+    Make,
+    /// A compiler itself, which takes flags as they are.
+    Compiler(Compiler),
+}
+
+/// What runs the compilers, where that is no program like all others.
+fn builder(command: &[OsString]) -> Option<Builder> {
+    let program = command.first()?;
+    match Path::new(program).file_name()?.to_str()? {
+        "cargo" => Some(Builder::Cargo),
+        "make" | "gmake" => Some(Builder::Make),
+        _ => compiler(program).map(Builder::Compiler),
+    }
 }
 
 /// Whose compilers a command runs.
 fn language(command: &[OsString]) -> Language {
-    match command.first() {
-        Some(program) if is(program, "cargo") => Language::Rust,
+    match builder(command) {
+        Some(Builder::Cargo | Builder::Compiler(Compiler::Rustc)) => Language::Rust,
         _ => Language::C,
     }
 }
 
-/// The command that builds, with what makes compilers keep or use profiles.
+/// The command that builds, with what makes compilers keep or use profiles; `place` is where cargo
+/// takes flags from.
 ///
 /// # Errors
 /// If the command cannot be given a file's name for its compilers.
@@ -184,41 +234,53 @@ fn compile(
     version: &str,
     build: Build<'_>,
     wanted: Wanted<'_>,
+    place: FlagPlace,
 ) -> Result<BuildStep, Failure> {
     let mut step = BuildStep::new(command.iter().cloned());
-    let Some(program) = command.first() else {
-        return Ok(step);
-    };
     let language = language(command);
     let mut flags = wanted.by.flags(language, build);
     flags.extend(wanted.more(language).split_whitespace().map(OsString::from));
     if language == Language::Rust {
-        if let Build::Skeleton(folder) = build
-            && folder.to_string_lossy().contains(char::is_whitespace)
-        {
-            return Err(Failure::Usage(format!(
+        check_rust(build)?;
+        // The flags for samples are among those that stable compilers keep for their own build.
+        let (variable, value) = UNSTABLE;
+        step.variables.push((variable, OsString::from(value)));
+    }
+    match builder(command) {
+        Some(Builder::Cargo) => place.add(flags, &mut step),
+        // Behind these, flags of the command's own that say otherwise count.
+        Some(Builder::Compiler(_)) => drop(step.words.splice(1..1, flags)),
+        builder => choose_compilers(&mut step, version, wanted.by, &flags, builder)?,
+    }
+    Ok(step)
+}
+
+/// Refuses rustc a folder's name that it would cut.
+fn check_rust(build: Build<'_>) -> Result<(), Failure> {
+    match build {
+        Build::Skeleton(folder) if folder.to_string_lossy().contains(char::is_whitespace) => {
+            Err(Failure::Usage(format!(
                 "pgo build: rustc cuts what it tells LLVM where there are spaces, and {} has one: \
                  name a --skeleton without",
                 folder.display()
-            )));
+            )))
         }
-        // The flags for samples are among those that stable compilers keep for their own build.
-        step.variables
-            .push(("RUSTC_BOOTSTRAP", OsString::from("1")));
-        let (variable, mut all) = flags_set();
-        all.extend(flags);
-        step.variables.push(rust_flags(&all, variable == ENCODED));
-        return Ok(step);
+        _ => Ok(()),
     }
-    // GCC's names have no version: the one that is called so is asked for its own.
-    let version = if wanted.by == Route::Gcov {
-        ""
-    } else {
-        version
-    };
-    // A makefile's own choice of a compiler yields to the command line alone.
-    let is_make = is(program, "make") || is(program, "gmake");
+}
+
+/// Names compilers with flags to a step, beside the words that the project names its own with: on
+/// the command line of make, since a makefile's own choice yields to that alone.
+fn choose_compilers(
+    step: &mut BuildStep,
+    version: &str,
+    by: Route,
+    flags: &[OsString],
+    builder: Option<Builder>,
+) -> Result<(), Failure> {
+    let is_make = builder == Some(Builder::Make);
     if let Some(word) = flags.iter().find(|word| !is_plain(word))
+        && let Some(program) = step.words.first()
         && !is_make
     {
         return Err(Failure::Usage(format!(
@@ -229,29 +291,27 @@ fn compile(
             word.display()
         )));
     }
-    for (variable, name) in ["CC", "CXX"].into_iter().zip(wanted.by.compilers()) {
-        let mut compiler = OsString::from(format!("{name}{version}"));
-        for word in &flags {
-            compiler.push(" ");
-            match is_plain(word) {
-                true => compiler.push(word),
-                // make puts in variables, and has a shell run what comes of that.
-                false => compiler.push(quoted(word).replace('$', "$$")),
-            }
-        }
+    // make puts in variables, and has a shell run what comes of that.
+    let told = |word: &OsString| match is_plain(word) {
+        true => word.clone(),
+        false => quoted(word).replace('$', "$$").into(),
+    };
+    let flags: Vec<OsString> = flags.iter().map(told).collect();
+    // GCC's names have no version: the one that is called so is asked for its own.
+    let version = if by == Route::Gcov { "" } else { version };
+    for (variable, name) in ["CC", "CXX"].into_iter().zip(by.compilers()) {
+        let own = match is_make {
+            true => make::take(&mut step.words, variable),
+            false => std::env::var(variable).ok(),
+        };
+        let own = Around::of(own.as_deref().unwrap_or_default());
+        let compiler = own.with(&format!("{name}{version}"), &flags);
         match is_make {
             true => step.words.push(joined(variable, &compiler)),
             false => step.variables.push((variable, compiler)),
         }
     }
-    Ok(step)
-}
-
-/// The variable of rustc's flags that cargo looks at, and those that it has.
-fn flags_set() -> (&'static str, Vec<OsString>) {
-    let set = |name| Some((name, flags_of(name, &std::env::var_os(name)?)));
-    let set = set(ENCODED).or_else(|| set(PLAIN));
-    set.unwrap_or((PLAIN, Vec::new()))
+    Ok(())
 }
 
 impl Wanted<'_> {
@@ -278,6 +338,7 @@ impl Wanted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::{ENCODED, flags_of};
 
     fn words(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
@@ -296,7 +357,13 @@ mod tests {
     fn builds() {
         let profile = Build::Better(&[Path::new("/p/lua.prof")]);
         let text = |command, build, wanted| {
-            let step = compile(&words(command), "-22", build, wanted);
+            let step = compile(
+                &words(command),
+                "-22",
+                build,
+                wanted,
+                FlagPlace::Environment,
+            );
             step.expect("it can be told").to_string()
         };
         let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
@@ -316,6 +383,10 @@ mod tests {
         assert_eq!(
             text("make", Build::Recorded, gcc),
             "make 'CC=gcc -g' 'CXX=g++ -g'"
+        );
+        assert_eq!(
+            text("clang-22 -O2 e.c", profile, PLAIN),
+            format!("clang-22 {uses} -O2 e.c")
         );
         let wanted = Wanted {
             hot: true,
@@ -339,7 +410,8 @@ mod tests {
     #[test]
     fn names_with_spaces() {
         let files = [Path::new("/sp ace/l $ua.prof")];
-        let of = |command: &str, build| compile(&words(command), "-22", build, PLAIN);
+        let environment = FlagPlace::Environment;
+        let of = |command: &str, build| compile(&words(command), "-22", build, PLAIN, environment);
         let profile = Build::Better(&files);
         let step = of("make", profile).expect("it can be told");
         let of_cc = step.words.get(1).and_then(|word| word.to_str());
