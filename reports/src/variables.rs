@@ -2,6 +2,7 @@
 
 mod held;
 mod language;
+mod meant;
 mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use crate::sections::Slice;
 
 pub(crate) use held::{Variable, held, named};
 pub(crate) use language::{Language, language};
+pub(crate) use meant::{Head, Meant, Scope, head, meant};
 pub(crate) use numbers::NumberType;
 
 /// Longer names are none that a person gave.

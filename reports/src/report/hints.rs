@@ -14,7 +14,7 @@ use parameters::Parameter;
 use serde::Serialize;
 
 use self::find::Opportunity;
-use self::patch::HintKind;
+use self::patch::{HintKind, PatchIs, ready};
 use self::told::{hint, is_told};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
@@ -39,6 +39,7 @@ Example: which values are a special case in the source worth?
       special.c:15  sum += number % base;
       88.53% of all cycles are under it; it decides 18.03% (512 samples): 0 instructions constant,
       1 division by a number
+      pattern:
           /* one division gives quotient and rest: the case is for all that uses it */
           /* digits_any: the body of digits, static inline, always_inline */
           if (__builtin_expect(base == 7, 1))
@@ -88,10 +89,19 @@ const FEW: u64 = 4;
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Ranked {
-    hints: Vec<Hint>,
+    hints: Vec<Patched>,
     /// Whether what instructions read was recorded.
     #[serde(skip)]
     has_operands: bool,
+}
+
+/// A hint, and what its patch can be taken for.
+#[derive(Debug, Serialize)]
+struct Patched {
+    #[serde(flatten)]
+    hint: Hint,
+    /// `null`: there is none.
+    patch_is: Option<PatchIs>,
 }
 
 /// One opportunity.
@@ -192,9 +202,12 @@ impl Least {
             return Err(nothing("values worth a special case"));
         }
         let mut sources = Sources::new(For::Reader);
-        let mut hints: Vec<Hint> = found
+        let mut hints: Vec<Patched> = found
             .iter()
-            .filter_map(|one| hint(view, one, total, &mut sources))
+            .filter_map(|one| {
+                let hint = hint(view, one, total, &mut sources)?;
+                Some(Patched::of(view, one, hint, &mut sources))
+            })
             .collect();
         view.notes.extend(sources.edited());
         view.keep_first(&mut hints);
@@ -258,6 +271,9 @@ impl Opportunity {
 /// What stands above the hints.
 const ABOUT: &str = "Frequent values, by what a special case for them is predicted to save.";
 
+/// What stands above a patch that is to be filled in.
+const PATTERN: &str = "pattern:";
+
 /// What stands below hints from values that were written alone.
 const NO_OPERANDS: &str = "What loops only read was not recorded \
     (--capture dest,operands,ea,branch,target,args,ret).";
@@ -291,6 +307,32 @@ fn shares_of(base: Base) -> &'static str {
     match base {
         Base::Time => " by time",
         Base::Windows | Base::Executions | Base::Entries => base.of_parameter(),
+    }
+}
+
+impl Patched {
+    /// A hint with the statement itself as its patch, where that is right beyond doubt.
+    fn of(view: &View<'_>, found: &Opportunity, hint: Hint, sources: &mut Sources) -> Patched {
+        if let Some(patch) = ready(view, found, &hint, sources) {
+            return Patched {
+                hint: Hint { patch, ..hint },
+                patch_is: Some(PatchIs::Ready),
+            };
+        }
+        Patched {
+            patch_is: PatchIs::of(&hint.patch),
+            hint,
+        }
+    }
+
+    fn write(&self, page: &mut Page, names: Names) {
+        self.hint.write(page, names);
+        if self.patch_is == Some(PatchIs::Pattern) {
+            page.item(1, PATTERN.to_owned());
+        }
+        for line in &self.hint.patch {
+            page.item(2, line.clone());
+        }
     }
 }
 
@@ -369,8 +411,5 @@ impl Hint {
                 count(self.folded_samples),
             ),
         );
-        for line in &self.patch {
-            page.item(2, line.clone());
-        }
     }
 }

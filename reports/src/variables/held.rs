@@ -107,37 +107,46 @@ fn is_in<'a>(
     address: u64,
     register: Register,
 ) -> gimli::Result<bool> {
+    let home = register_at(dwarf, unit, entry, address)?;
+    Ok(home == Some(register.full_register()))
+}
+
+/// The register that all of a variable is in when the instruction at an address is reached.
+pub(super) fn register_at<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    entry: &Entry<'a>,
+    address: u64,
+) -> gimli::Result<Option<Register>> {
     let Some(location) = entry.attr_value(gimli::DW_AT_location) else {
-        return Ok(false);
+        return Ok(None);
     };
     if let AttributeValue::Exprloc(expression) = location {
-        return names(unit, expression, register);
+        return register_of(unit, expression);
     }
     let Some(mut locations) = dwarf.attr_locations(unit, location)? else {
-        return Ok(false);
+        return Ok(None);
     };
     while let Some(location) = locations.next()? {
         if (location.range.begin..location.range.end).contains(&address) {
-            return names(unit, location.data, register);
+            return register_of(unit, location.data);
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
-/// Whether an expression says that all of a variable is in the register.
-fn names<'a>(
+/// The register that an expression says all of a variable is in.
+fn register_of<'a>(
     unit: &Unit<Slice<'a>>,
     expression: Expression<Slice<'a>>,
-    register: Register,
-) -> gimli::Result<bool> {
+) -> gimli::Result<Option<Register>> {
     let mut operations = expression.operations(unit.encoding());
     let first = operations.next()?;
     let is_all = operations.next()?.is_none();
-    let Some(Operation::Register { register: number }) = first else {
-        return Ok(false);
+    let Some(Operation::Register { register }) = first.filter(|_| is_all) else {
+        return Ok(None);
     };
-    let named = NUMBERS.get(usize::from(number.0));
-    Ok(is_all && named == Some(&register.full_register()))
+    Ok(NUMBERS.get(usize::from(register.0)).copied())
 }
 
 #[cfg(test)]

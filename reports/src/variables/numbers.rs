@@ -19,6 +19,15 @@ pub(crate) struct NumberType {
     pub(crate) is_truth: bool,
 }
 
+/// A number in the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Literal {
+    /// As a variable is compared with it.
+    pub(crate) compared: String,
+    /// As it stands in place of the variable, with its type.
+    pub(crate) typed: String,
+}
+
 impl NumberType {
     /// What debug information says of a type; `None`: it is something else.
     pub(super) fn of<'a>(
@@ -45,8 +54,46 @@ impl NumberType {
     }
 
     /// The number that the low bits of a word are, of which so many are known, as a language writes
-    /// it.
+    /// it. What may be a negative number without its upper bits is none.
     pub(crate) fn text(&self, value: u64, known: u32, language: Language) -> Option<String> {
+        /// To how many bits compilers narrow what they divide by.
+        const NARROW: u32 = 32;
+        let may_lack_sign =
+            self.is_signed && self.bits > NARROW && u64::BITS - value.leading_zeros() == NARROW;
+        match may_lack_sign {
+            true => None,
+            false => self.exactly(value, known, language),
+        }
+    }
+
+    /// A number of this type, as it is compared and calculated with.
+    pub(crate) fn literal(&self, value: u64, language: Language) -> Option<Literal> {
+        let text = self.exactly(value, u64::BITS, language)?;
+        let is_c = matches!(language, Language::C | Language::Cpp);
+        let suffix = self.suffix(language);
+        // In C a minus is no part of a number, and the number behind it would be too large.
+        let least = 1_u64 << (self.bits - 1);
+        let low = value & (u64::MAX >> (u64::BITS - self.bits));
+        if is_c && self.is_signed && self.bits >= 32 && low == least {
+            let text = format!("(-{}{suffix} - 1)", least - 1);
+            return Some(Literal {
+                compared: text.clone(),
+                typed: text,
+            });
+        }
+        let typed = match self.name.as_deref() {
+            // Functions and operators are chosen by types that are not those of plain numbers.
+            Some(name) if language == Language::Cpp && self.bits < 32 => format!("({name}){text}"),
+            None if language == Language::Cpp && self.bits < 32 => return None,
+            _ => format!("{text}{suffix}"),
+        };
+        Some(Literal {
+            compared: text,
+            typed,
+        })
+    }
+
+    fn exactly(&self, value: u64, known: u32, language: Language) -> Option<String> {
         /// Larger ones are told in hex.
         const SMALL: u64 = 1 << 16;
         let unused = 64_u32
@@ -72,8 +119,18 @@ impl NumberType {
         ];
         match (language, self.bits, self.is_signed) {
             (Language::C | Language::Cpp, 32, false) => "u",
-            (Language::C | Language::Cpp, 64, false) => "ul",
-            (Language::C | Language::Cpp, 64, true) => "l",
+            (Language::C | Language::Cpp, 64, is_signed) => {
+                let is_long_long = self
+                    .name
+                    .as_ref()
+                    .is_some_and(|name| name.contains("long long"));
+                match (is_long_long, is_signed) {
+                    (true, true) => "ll",
+                    (true, false) => "ull",
+                    (false, true) => "l",
+                    (false, false) => "ul",
+                }
+            }
             (Language::Rust, ..) => match self.name.as_deref() {
                 Some(name) if RUST.contains(&name) => name,
                 _ => "",
@@ -119,6 +176,44 @@ mod tests {
         let text = |language| truth.text(1, 32, language);
         assert_eq!(text(Language::C).as_deref(), Some("1"));
         assert_eq!(text(Language::Rust).as_deref(), Some("true"));
+    }
+
+    /// What may be a negative number that a compiler narrowed is no other number.
+    #[test]
+    fn narrowed_numbers() {
+        let text = |bits, is_signed| of(bits, is_signed).text(0xffff_fff9, 64, Language::Rust);
+        assert_eq!(text(64, true), None);
+        assert_eq!(text(32, true).as_deref(), Some("-7"));
+        assert_eq!(text(64, false).as_deref(), Some("0xfffffff9"));
+    }
+
+    /// A number in place of a variable has its type, also where it is the least one.
+    #[test]
+    fn literals() {
+        let typed = |bits, is_signed, value: i64, language| {
+            let literal = of(bits, is_signed).literal(value.cast_unsigned(), language);
+            literal.map(|literal| literal.typed)
+        };
+        for (bits, value, language, expected) in [
+            (32, -7, Language::C, "-7"),
+            (64, -7, Language::C, "-7l"),
+            (64, -7, Language::Rust, "-7i64"),
+            (32, i64::from(i32::MIN), Language::C, "(-2147483647 - 1)"),
+            (32, i64::from(i32::MIN), Language::Rust, "-2147483648i32"),
+            (64, i64::MIN, Language::C, "(-9223372036854775807l - 1)"),
+            (16, -7, Language::C, "-7"),
+            (16, -7, Language::Cpp, "(i16)-7"),
+        ] {
+            assert_eq!(
+                typed(bits, true, value, language).as_deref(),
+                Some(expected)
+            );
+        }
+        let long_long = NumberType {
+            name: Some("long long unsigned int".to_owned()),
+            ..of(64, false)
+        };
+        assert_eq!(long_long.suffix(Language::C), "ull");
     }
 
     /// Numbers in expressions have the type of what they stand for.

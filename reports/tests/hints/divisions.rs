@@ -84,6 +84,6 @@ fn signs_of_divisors() {
     assert_eq!(hint["value"], "-5");
     assert_eq!(
         hint["patch"][0],
-        "__builtin_expect(d == -5, 1) ? x / -5 : x / d"
+        "__builtin_expect(... == -5, 1) ? ... / -5 : ... / ..."
     );
 }

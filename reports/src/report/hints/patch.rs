@@ -1,11 +1,14 @@
 //! The text of a patch: what a hint comes to in the source.
 
+mod function;
 mod patterns;
+mod ready;
 mod rewritten;
 mod targets;
 
 use serde::Serialize;
 
+pub(super) use ready::ready;
 pub(super) use rewritten::divided_by;
 
 use crate::variables::Language;
@@ -87,8 +90,41 @@ pub(super) struct Told<'a> {
     pub(super) share: f64,
 }
 
-/// The lines of the patch; none in a language that patches are not written in.
+/// What a patch can be taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PatchIs {
+    /// It stands in place of the line.
+    Ready,
+    /// A reader fills it in.
+    Pattern,
+}
+
+impl PatchIs {
+    /// What lines are that are no ready patch; `None` where they are none, or say why there is
+    /// none.
+    pub(super) fn of(lines: &[String]) -> Option<PatchIs> {
+        let first = lines.first()?;
+        (!first.contains(NO_PATCH)).then_some(PatchIs::Pattern)
+    }
+}
+
+/// What is said in place of a patch begins so.
+const NO_PATCH: &str = "no patch:";
+
+/// The pattern to fill in; none in a language that patches are not written in.
 pub(super) fn patch(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
+    let divisor = told.divisor;
+    let sign = divisor.filter(|divisor| is_sign_of(divisor, told.value));
+    let told = match sign {
+        Some(value) => &Told {
+            value,
+            typed: value,
+            divisor: None,
+            ..*told
+        },
+        None => told,
+    };
     if told.gives_both {
         // One line with a case leaves the division to the other.
         let kind = match told.is_argument {
@@ -102,8 +138,15 @@ pub(super) fn patch(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<
             .chain(patterns::lines(kind, language, told))
             .collect();
     }
-    let of_line = rewritten::case(kind, language, told);
-    of_line.unwrap_or_else(|| patterns::lines(kind, language, told))
+    patterns::lines(kind, language, told)
+}
+
+/// Whether a negative number is what low bits are with their sign.
+fn is_sign_of(number: &str, low: &str) -> bool {
+    let (Ok(number), Ok(low)) = (number.parse::<i64>(), low.parse::<i64>()) else {
+        return false;
+    };
+    number < 0 && low > 0 && [8, 16, 32].iter().any(|bits| number + (1 << bits) == low)
 }
 
 /// Why the number in the source is not known.
@@ -125,9 +168,11 @@ pub(super) fn without_number(
     let variable = variable.unwrap_or("this");
     let about = match why {
         Unclear::Sign => {
-            format!("no patch: what number {value} is depends on the type of {variable}")
+            format!("{NO_PATCH} what number {value} is depends on the type of {variable}")
         }
-        Unclear::Part => format!("no patch: {value} is what the code reads of {variable}, not all"),
+        Unclear::Part => {
+            format!("{NO_PATCH} {value} is what the code reads of {variable}, not all")
+        }
     };
     comment(language, &about).into_iter().collect()
 }
@@ -220,16 +265,27 @@ mod tests {
         assert_eq!(lines[2], "    4 => blend_any(..., 4, ...),");
     }
 
-    /// A division becomes one by a number on one side.
+    /// A division becomes one by a number on one side; what is divided is for the reader.
     #[test]
     fn divisions() {
         let c = patch(HintKind::Modulus, Language::C, &told(&[], Some("m")));
-        assert_eq!(c, ["__builtin_expect(m == 4, 1) ? x % 4 : x % m"]);
+        assert_eq!(c, ["__builtin_expect(m == 4, 1) ? ... % 4 : ... % m"]);
         let rust = patch(HintKind::Divisor, Language::Rust, &told(&[], Some("m")));
-        assert_eq!(rust, ["match m { 4 => x / 4, m => x / m }"]);
+        assert_eq!(rust, ["match m { 4 => ... / 4, m => ... / m }"]);
+        let unnamed = patch(HintKind::Divisor, Language::C, &told(&[], None));
+        assert_eq!(
+            unnamed,
+            ["__builtin_expect(... == 4, 1) ? ... / 4 : ... / ..."]
+        );
+        // The line divides by another one.
+        let other = Told {
+            source: Some("q = x / d;"),
+            ..told(&[], Some("m"))
+        };
+        assert_eq!(patch(HintKind::Divisor, Language::C, &other), unnamed);
     }
 
-    /// What a division divides by that is not the value itself is written as the number that it is.
+    /// Of a division by what is computed from the value, what it divides by is compared.
     #[test]
     fn computed_divisors() {
         let told = Told {
@@ -237,12 +293,76 @@ mod tests {
             ..told(&[], Some("m"))
         };
         let rust = patch(HintKind::Divisor, Language::Rust, &told);
-        assert_eq!(rust, ["match m { 4 => x / 104, _ => /* as it is */ }"]);
+        assert_eq!(rust, ["match ... { 104 => ... / 104, d => ... / d }"]);
         let c = patch(HintKind::Modulus, Language::C, &told);
         assert_eq!(
             c,
-            ["__builtin_expect(m == 4, 1) ? x % 104 : /* as it is */"]
+            ["__builtin_expect(... == 104, 1) ? ... % 104 : ... % ..."]
         );
+    }
+
+    /// The low bits of a negative divisor are no other number.
+    #[test]
+    fn negative_divisors() {
+        let told = Told {
+            value: "249",
+            typed: "249",
+            divisor: Some("-7"),
+            ..told(&[], None)
+        };
+        let rust = patch(HintKind::Divisor, Language::Rust, &told);
+        assert_eq!(rust, ["match ... { -7 => ... / -7, d => ... / d }"]);
+        assert!(is_sign_of("-7", "4294967289"));
+        assert!(!is_sign_of("-7", "7"));
+        assert!(!is_sign_of("7", "7"));
+    }
+
+    /// What says why there is no patch is none.
+    #[test]
+    fn kinds_of_patches() {
+        let told = told(&[], Some("m"));
+        let lines = patch(HintKind::Modulus, Language::C, &told);
+        assert_eq!(PatchIs::of(&lines), Some(PatchIs::Pattern));
+        let none = without_number(Language::C, Unclear::Sign, "0xf0000000", None);
+        assert_eq!(PatchIs::of(&none), None);
+        assert_eq!(PatchIs::of(&[]), None);
+    }
+
+    /// A comparison is no copy, in Rust either.
+    #[test]
+    fn comparisons() {
+        let of = |function| {
+            let told = Told {
+                function,
+                ..told(&[], None)
+            };
+            patch(HintKind::CopySize, Language::Rust, &told).join("\n")
+        };
+        assert!(of("memcpy").contains("copy_from_slice"));
+        for function in ["memcmp", "bcmp", "__memcmp_avx2_movbe"] {
+            let lines = of(function);
+            assert!(lines.contains("==") && !lines.contains("copy"), "{lines}");
+        }
+        assert!(of("memset").contains("fill"));
+        assert_eq!(of("memmove"), "");
+    }
+
+    /// No pattern is code that compiles where names happen to exist.
+    #[test]
+    fn patterns_are_no_code() {
+        for kind in [
+            HintKind::SemiInvariantLoad,
+            HintKind::Divisor,
+            HintKind::CopySize,
+            HintKind::IndirectTarget,
+        ] {
+            for language in [Language::C, Language::Rust] {
+                let lines = patch(kind, language, &told(&[], Some("m")));
+                let is_comment = lines.iter().all(|line| line.starts_with("//"));
+                let is_open = lines.iter().any(|line| line.contains("..."));
+                assert!(is_comment || is_open, "{lines:?}");
+            }
+        }
     }
 
     /// A division that gives both results goes only if all that uses it has the case.

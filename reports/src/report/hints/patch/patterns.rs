@@ -42,22 +42,21 @@ fn in_c(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
             let v = told.variable.unwrap_or("v");
             vec![
                 format!("if (__builtin_expect({v} == {value}, 1)) {{"),
-                format!("    /* what follows, with {value} in place of {v} */"),
+                format!("    ... /* what follows, with {value} in place of {v} */"),
                 "} else {".to_owned(),
-                "    /* as it is */".to_owned(),
+                "    ... /* as it is */".to_owned(),
                 "}".to_owned(),
             ]
         }
         HintKind::Divisor | HintKind::Modulus => {
-            let d = told.variable.unwrap_or("d");
+            let d = divided_by(kind, told).unwrap_or("...");
             let sign = sign(kind);
-            let otherwise = match told.divisor {
-                None => format!("x {sign} {d}"),
-                Some(_) => "/* as it is */".to_owned(),
+            let (value, by) = match told.divisor {
+                Some(by) => (by, by),
+                None => (value, told.typed),
             };
-            let by = told.divisor.unwrap_or(told.typed);
             vec![format!(
-                "__builtin_expect({d} == {value}, 1) ? x {sign} {by} : {otherwise}"
+                "__builtin_expect({d} == {value}, 1) ? ... {sign} {by} : ... {sign} {d}"
             )]
         }
         HintKind::CopySize => vec![
@@ -83,7 +82,7 @@ fn in_c(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
         HintKind::StridedPrefetch => vec![
             "/* in front of the load; try 4 to 32 steps ahead, and measure */".to_owned(),
             format!(
-                "__builtin_prefetch((const char *)address + 8 * {});",
+                "__builtin_prefetch((const char *)(...) + 8 * {});",
                 step(value)
             ),
         ],
@@ -112,27 +111,23 @@ fn in_rust(kind: HintKind, told: &Told<'_>) -> Vec<String> {
             let v = told.variable.unwrap_or("v");
             vec![
                 format!("match {v} {{"),
-                format!("    {value} => {{ /* what follows, with {value} in place of {v} */ }}"),
-                "    _ => { /* as it is */ }".to_owned(),
+                format!(
+                    "    {value} => {{ ... /* what follows, with {value} in place of {v} */ }}"
+                ),
+                "    _ => { ... /* as it is */ }".to_owned(),
                 "}".to_owned(),
             ]
         }
         HintKind::Divisor | HintKind::Modulus => {
-            let d = told.variable.unwrap_or("d");
             let sign = sign(kind);
-            vec![match told.divisor {
-                None => format!("match {d} {{ {value} => x {sign} {value}, {d} => x {sign} {d} }}"),
-                Some(by) => {
-                    format!("match {d} {{ {value} => x {sign} {by}, _ => /* as it is */ }}")
-                }
-            }]
+            let of = divided_by(kind, told);
+            let (of, d) = (of.unwrap_or("..."), of.unwrap_or("d"));
+            let value = told.divisor.unwrap_or(value);
+            vec![format!(
+                "match {of} {{ {value} => ... {sign} {value}, {d} => ... {sign} {d} }}"
+            )]
         }
-        HintKind::CopySize => vec![
-            "match size {".to_owned(),
-            format!("    {value} => to[..{value}].copy_from_slice(&from[..{value}]),"),
-            "    size => to[..size].copy_from_slice(&from[..size]),".to_owned(),
-            "}".to_owned(),
-        ],
+        HintKind::CopySize => copy_in_rust(&f, value),
         HintKind::IndirectTarget => vec![
             "// an enum in place of the trait object, so that match calls it directly:".to_owned(),
             format!("// {value}"),
@@ -162,6 +157,37 @@ fn in_rust(kind: HintKind, told: &Told<'_>) -> Vec<String> {
             ]
         }
     }
+}
+
+/// A case for a size: of a copy between slices, a comparison, or a fill.
+fn copy_in_rust(function: &str, size: &str) -> Vec<String> {
+    let of = |size: &str| match () {
+        () if function.contains("cmp") => Some(format!("...[..{size}] == ...[..{size}]")),
+        () if function.contains("memcpy") => {
+            Some(format!("...[..{size}].copy_from_slice(&...[..{size}])"))
+        }
+        () if function.contains("memset") => Some(format!("...[..{size}].fill(...)")),
+        () => None,
+    };
+    let Some((known, otherwise)) = of(size).zip(of("size")) else {
+        return Vec::new();
+    };
+    vec![
+        "match size {".to_owned(),
+        format!("    {size} => {known},"),
+        format!("    size => {otherwise},"),
+        "}".to_owned(),
+    ]
+}
+
+/// The name of what is divided by: what has the value, unless the line divides by another one, or
+/// by what is computed from it.
+fn divided_by<'a>(kind: HintKind, told: &Told<'a>) -> Option<&'a str> {
+    let name = told.variable.filter(|_| told.divisor.is_none())?;
+    let of_line = told.source.and_then(|line| super::divided_by(line, kind));
+    of_line
+        .is_none_or(|of_line| of_line == name)
+        .then_some(name)
 }
 
 /// A step as a factor.

@@ -4,57 +4,27 @@
 //! all others there is a pattern to fill in.
 
 use super::targets::{MethodCall, only_callee};
-use super::{HintKind, Told, qualified};
+use super::{HintKind, qualified};
 use crate::variables::Language;
 
-/// Both cases of the statement that the told line is; `None` where that is no such statement, or
-/// does not name what has the value.
-pub(super) fn case(kind: HintKind, language: Language, told: &Told<'_>) -> Option<Vec<String>> {
-    let line = told.source?.trim();
-    let words = words(line);
+/// A line with a case: its statement twice, once as it is known to be under a condition. `None`
+/// where it is no such statement, and declares nothing that both cases may be behind the sign of.
+pub(super) fn both(
+    language: Language,
+    line: &str,
+    condition: &str,
+    known: &str,
+) -> Option<Vec<String>> {
     let is_c = matches!(language, Language::C | Language::Cpp);
-    let variable = || {
-        let variable = told.variable?;
-        let known = with_number(line, &words, variable, told.typed)?;
-        Some((format!("{variable} == {}", told.value), known))
-    };
-    let is_of_variable = matches!(
-        kind,
-        HintKind::SemiInvariantLoad
-            | HintKind::SemiInvariantRegister
-            | HintKind::Divisor
-            | HintKind::Modulus
-    );
-    if !is_statement(language, line, &words) {
-        let start = declared_from(language, line).filter(|_| is_of_variable)?;
-        let (condition, known) = variable()?;
-        let (declared, of) = line.split_at(start);
+    if !is_statement(language, line, &words(line)) {
+        let (declared, of) = line.split_at(declared_from(language, line)?);
         let of = of.strip_suffix(';')?;
-        // The name that is declared may be that of the variable.
         let known = known.strip_prefix(declared)?.strip_suffix(';')?;
         return Some(vec![match is_c {
             true => format!("{declared}__builtin_expect({condition}, 1) ? {known} : {of};"),
             false => format!("{declared}if {condition} {{ {known} }} else {{ {of} }};"),
         }]);
     }
-    let (condition, known) = match kind {
-        _ if is_of_variable => variable()?,
-        HintKind::CopySize if is_c => {
-            let (from, to) = last_argument(line, told.function)?;
-            let size = line.get(from..to)?;
-            let mut known = line.to_owned();
-            known.replace_range(from..to, told.value);
-            (format!("{size} == {}", told.value), known)
-        }
-        HintKind::IndirectTarget if is_c => {
-            let method = MethodCall::of(told.value).filter(|_| language == Language::Cpp);
-            match method.and_then(|method| method.in_line(line, &words)) {
-                Some(texts) => texts,
-                None => through_pointer(line, &words, qualified(told.value))?,
-            }
-        }
-        _ => return None,
-    };
     Some(match is_c {
         true => vec![
             format!("if (__builtin_expect({condition}, 1))"),
@@ -70,6 +40,39 @@ pub(super) fn case(kind: HintKind, language: Language, told: &Told<'_>) -> Optio
             "}".to_owned(),
         ],
     })
+}
+
+/// Both cases of a line that copies, or calls through a pointer.
+pub(super) fn of_call(
+    kind: HintKind,
+    language: Language,
+    line: &str,
+    function: &str,
+    value: &str,
+) -> Option<Vec<String>> {
+    let words = words(line);
+    let can_be = matches!(language, Language::C | Language::Cpp);
+    if !can_be || !is_statement(language, line, &words) {
+        return None;
+    }
+    let (condition, known) = match kind {
+        HintKind::CopySize => {
+            let (from, to) = last_argument(line, function)?;
+            let size = line.get(from..to)?;
+            let mut known = line.to_owned();
+            known.replace_range(from..to, value);
+            (format!("{size} == {value}"), known)
+        }
+        HintKind::IndirectTarget => {
+            let method = MethodCall::of(value).filter(|_| language == Language::Cpp);
+            match method.and_then(|method| method.in_line(line, &words)) {
+                Some(texts) => texts,
+                None => through_pointer(line, &words, qualified(value))?,
+            }
+        }
+        _ => return None,
+    };
+    both(language, line, &condition, &known)
 }
 
 /// The condition under which a pointer leads to a function, and the line with a direct call of it.
@@ -97,6 +100,7 @@ fn declared_from(language: Language, line: &str) -> Option<usize> {
         Language::Rust => declared.starts_with("let "),
         Language::C | Language::Cpp => {
             let is_of_type = |c: char| is_of_word(c) || c == ' ' || c == '*';
+            let declared = declared.strip_prefix("const ").unwrap_or(declared);
             let first = declared.split(' ').next()?;
             declared.contains(' ')
                 && declared.chars().all(is_of_type)
@@ -106,12 +110,27 @@ fn declared_from(language: Language, line: &str) -> Option<usize> {
         _ => false,
     };
     let of = line.get(at..)?;
-    let is_one = !of.contains(',') && !of.contains('?') && is_balanced(line) && of.ends_with(';');
-    (is_declaration && is_one && of.matches(';').count() == 1).then_some(at + " = ".len())
+    let is_one = !of.contains([',', '?']) && is_balanced(line) && of.ends_with(';');
+    // Behind a colon nothing can be set.
+    let sets_one = ["==", "!=", "<=", ">="]
+        .iter()
+        .fold(of.to_owned(), |of, sign| of.replace(sign, ""))
+        .matches('=')
+        .count()
+        == 1
+        && !of.contains("<<=")
+        && !of.contains(">>=");
+    let is_whole = is_one && sets_one && of.matches(';').count() == 1;
+    (is_declaration && is_whole).then_some(at + " = ".len())
 }
 
 /// The variable that a line divides by, or takes a rest by, if there is one such place only.
 pub(in super::super) fn divided_by(line: &str, kind: HintKind) -> Option<&str> {
+    divisor(line, kind).map(|(_, name)| name)
+}
+
+/// That, with where it stands.
+pub(super) fn divisor(line: &str, kind: HintKind) -> Option<(usize, &str)> {
     let sign = match kind {
         HintKind::Divisor => '/',
         HintKind::Modulus => '%',
@@ -127,7 +146,8 @@ pub(in super::super) fn divided_by(line: &str, kind: HintKind) -> Option<&str> {
     let is_variable = is_word(word) && !rest.trim_start().starts_with(['(', '[', '.', ':', '-']);
     // `a / b - c` divides by b, and `a / b->c` does not.
     let is_less = rest.trim_start().starts_with('-') && !rest.trim_start().starts_with("->");
-    (is_variable || is_word(word) && is_less).then_some(word)
+    let at = line.len() - behind.len();
+    (is_variable || is_word(word) && is_less).then_some((at, word))
 }
 
 /// Words with where they begin.
@@ -205,9 +225,8 @@ fn is_statement(language: Language, line: &str, words: &Words<'_>) -> bool {
     is_whole && !OPENING.contains(&first) && (!declares || PLAIN.contains(&first))
 }
 
-/// The line with a number in place of a variable, which it reads and does not change.
-fn with_number(line: &str, words: &Words<'_>, variable: &str, value: &str) -> Option<String> {
-    let uses = || words.iter().filter(|(_, word)| *word == variable);
+/// Where a line that does not change a variable reads it.
+pub(super) fn reads(line: &str, variable: &str) -> Option<Vec<usize>> {
     let is_read = |at: usize| {
         let before = line.get(..at).unwrap_or_default().trim_end();
         let behind = line.get(at + variable.len()..).unwrap_or_default();
@@ -227,20 +246,45 @@ fn with_number(line: &str, words: &Words<'_>, variable: &str, value: &str) -> Op
             .any(|end| before.ends_with(end));
         !is_set && !is_part
     };
-    if uses().next().is_none() || !uses().all(|(at, _)| is_read(*at)) {
-        return None;
-    }
+    let words = words(line).into_iter();
+    let uses: Vec<usize> = words
+        .filter_map(|(at, word)| (word == variable).then_some(at))
+        .collect();
+    (!uses.is_empty() && uses.iter().all(|at| is_read(*at))).then_some(uses)
+}
+
+/// Whether what stands at a place of a line is calculated with, or compared.
+pub(super) fn is_calculated(line: &str, at: usize, name: &str) -> bool {
+    let before = line.get(..at).unwrap_or_default().trim_end();
+    let behind = line.get(at + name.len()..).unwrap_or_default().trim_start();
+    let is_sign = |c: char| "+-*/%".contains(c);
+    let is_compared = ["==", "!=", "<=", ">="];
+    before.ends_with(is_sign)
+        || behind.starts_with(is_sign)
+        || is_compared
+            .iter()
+            .any(|sign| before.ends_with(sign) || behind.starts_with(sign))
+}
+
+/// A line with a number in place of a variable.
+pub(super) fn with_number(line: &str, at: usize, variable: &str, number: &str) -> Option<String> {
     let mut known = line.to_owned();
-    for (at, _) in uses().collect::<Vec<_>>().into_iter().rev() {
-        // Behind a minus another one would be a sign of its own.
-        let is_close = !known.get(..*at)?.ends_with([' ', '(']);
-        let value = match is_close && value.starts_with('-') {
-            true => &format!("({value})"),
-            false => value,
-        };
-        known.replace_range(*at..at + variable.len(), value);
-    }
+    // Behind a minus another one would be a sign of its own.
+    let is_close = !known.get(..at)?.ends_with([' ', '(']);
+    let number = match is_close && number.starts_with('-') {
+        true => &format!("({number})"),
+        false => number,
+    };
+    known.replace_range(at..at + variable.len(), number);
     Some(known)
+}
+
+/// Whether a line calls something.
+pub(super) fn calls(line: &str) -> bool {
+    words(line).iter().any(|(at, word)| {
+        let behind = line.get(at + word.len()..).unwrap_or_default();
+        behind.starts_with('(') && !["return", "sizeof"].contains(word)
+    })
 }
 
 /// A text without the types and variables that `sizeof` is asked of.
@@ -291,209 +335,4 @@ fn last_argument(line: &str, function: &str) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told<'a>(function: &'a str, variable: Option<&'a str>, source: &'a str) -> Told<'a> {
-        Told {
-            function,
-            variable,
-            value: "2",
-            typed: "2",
-            source: Some(source),
-            ..Told::default()
-        }
-    }
-
-    /// A statement is written with the number on one side, and as it was on the other.
-    #[test]
-    fn statements() {
-        let line = "c = skip + (width * x) / group;";
-        let lines = case(
-            HintKind::Divisor,
-            Language::C,
-            &told("f", Some("group"), line),
-        );
-        let lines = lines.expect("it is a statement");
-        assert_eq!(
-            lines,
-            [
-                "if (__builtin_expect(group == 2, 1))",
-                "    c = skip + (width * x) / 2;",
-                "else",
-                "    c = skip + (width * x) / group;"
-            ]
-        );
-        let rust = case(
-            HintKind::Modulus,
-            Language::Rust,
-            &told("f", Some("n"), "sum += x % n;"),
-        );
-        let rust = rust.expect("it is a statement");
-        assert_eq!(rust[..2], ["if n == 2 {", "    sum += x % 2;"]);
-    }
-
-    /// What declares, changes the variable, is part of a statement or more than one, or names only
-    /// a member of that name is left to the reader.
-    #[test]
-    fn what_is_no_such_statement() {
-        for line in [
-            "static int c = x / n;",
-            "int c = x / n, d = 1;",
-            "n = x / n;",
-            "x /= n; y++;",
-            "if (x / n) y++;",
-            "} else x = y / n;",
-            "+ x / n;",
-            "x = f(&n) / n;",
-            "x = y / own->n;",
-            "x = y / n++;",
-            "x = y / n[0];",
-            "x = y / n",
-            "x = y /* by n */ / n;",
-        ] {
-            let lines = case(HintKind::Divisor, Language::C, &told("f", Some("n"), line));
-            assert_eq!(lines, None, "{line}");
-        }
-        let lines = case(
-            HintKind::Divisor,
-            Language::C,
-            &told("f", Some("n"), "return x / n;"),
-        );
-        assert!(lines.is_some());
-    }
-
-    /// What declares a variable declares it once, with both cases behind the sign.
-    #[test]
-    fn declarations() {
-        let of = |language, line| case(HintKind::Modulus, language, &told("f", Some("n"), line));
-        assert_eq!(
-            of(Language::C, "unsigned long at = hash % n;").expect("it declares one"),
-            ["unsigned long at = __builtin_expect(n == 2, 1) ? hash % 2 : hash % n;"]
-        );
-        assert_eq!(
-            of(Language::Rust, "let at = hash % n;").expect("it declares one"),
-            ["let at = if n == 2 { hash % 2 } else { hash % n };"]
-        );
-        assert_eq!(
-            of(Language::Rust, "let n = hash % n;").map(|lines| lines.len()),
-            None
-        );
-        assert_eq!(of(Language::Go, "at := hash % n"), None);
-    }
-
-    /// Paths of Rust are no labels, and Go's statements end with their lines.
-    #[test]
-    fn other_languages() {
-        let told = |source| Told {
-            typed: "2u32",
-            ..told("f", Some("base"), source)
-        };
-        let rust = case(
-            HintKind::Divisor,
-            Language::Rust,
-            &told("total += u64::from(x / base);"),
-        );
-        assert_eq!(
-            rust.expect("it is a statement")[..2],
-            ["if base == 2 {", "    total += u64::from(x / 2u32);"]
-        );
-        let go = |line| case(HintKind::Divisor, Language::Go, &told(line));
-        assert_eq!(
-            go("sum += x / base").expect("it is a statement")[..1],
-            ["if base == 2 {"]
-        );
-        assert_eq!(go("sum := x / base"), None);
-        assert_eq!(go("sum += x / base +"), None);
-        assert_eq!(go("f(x / base)"), None);
-    }
-
-    /// A number stands for the variable with its type.
-    #[test]
-    fn types_of_numbers() {
-        let told = Told {
-            value: "-7",
-            typed: "-7",
-            ..told("f", Some("d"), "q += x / d;")
-        };
-        let lines = case(HintKind::Divisor, Language::C, &told).expect("it is a statement");
-        assert_eq!(
-            lines[..2],
-            ["if (__builtin_expect(d == -7, 1))", "    q += x / -7;"]
-        );
-    }
-
-    /// A copy gets its number, if its size can be read twice.
-    #[test]
-    fn copies() {
-        let line = "memcpy(to + at(i, 2), from, len);";
-        let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
-        let lines = lines.expect("it is a call");
-        assert_eq!(lines[0], "if (__builtin_expect(len == 2, 1))");
-        assert_eq!(lines[1], "    memcpy(to + at(i, 2), from, 2);");
-        let line = "memcpy(to, from, n * sizeof(int));";
-        let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
-        let lines = lines.expect("it is a call");
-        assert_eq!(lines[0], "if (__builtin_expect(n * sizeof(int) == 2, 1))");
-        for line in [
-            "memcpy(to, from, n++);",
-            "memcpy(to, from, size(from));",
-            "memcpy(to, from,",
-            "copy(to, from, len);",
-        ] {
-            let lines = case(HintKind::CopySize, Language::C, &told("memcpy", None, line));
-            assert_eq!(lines, None, "{line}");
-        }
-    }
-
-    /// A call through a pointer becomes a direct one, whether that is a variable or a member.
-    #[test]
-    fn targets() {
-        let of = |line| {
-            let told = Told {
-                value: "of_stat",
-                ..told("f", None, line)
-            };
-            case(HintKind::IndirectTarget, Language::C, &told).map(|lines| lines[..2].to_vec())
-        };
-        assert_eq!(
-            of("cost = model(k, sub[k], with) + costs[j];").expect("it calls once"),
-            [
-                "if (__builtin_expect(model == of_stat, 1))",
-                "    cost = of_stat(k, sub[k], with) + costs[j];"
-            ]
-        );
-        assert_eq!(
-            of("g->out.print(g->ctx, text, 1);").expect("it calls once"),
-            [
-                "if (__builtin_expect(g->out.print == of_stat, 1))",
-                "    of_stat(g->ctx, text, 1);"
-            ]
-        );
-        assert_eq!(of("cost = model(other(k));"), None);
-        assert_eq!(of("table[i].print(x);"), None);
-    }
-
-    /// The divisor is the word behind the sign, if it is no more than a word, and the only one.
-    #[test]
-    fn divisors() {
-        let divisor = |line| divided_by(line, HintKind::Divisor);
-        assert_eq!(divisor("c = (n * x) / group;"), Some("group"));
-        assert_eq!(divisor("c = x/group - 1;"), Some("group"));
-        for line in [
-            "x / f(y)",
-            "x / own->n",
-            "x / n[1]",
-            "x / y / z",
-            "x /* a */",
-            "x /= n",
-            "x",
-        ] {
-            assert_eq!(divisor(line), None, "{line}");
-        }
-        assert_eq!(
-            divided_by("at = h % size;", HintKind::Modulus),
-            Some("size")
-        );
-    }
-}
+mod tests;
