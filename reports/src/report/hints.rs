@@ -14,7 +14,7 @@ use parameters::Parameter;
 use serde::Serialize;
 
 use self::find::Opportunity;
-use self::patch::{HintKind, PatchIs, ready};
+use self::patch::{HintKind, PatchIs, ready, with_names};
 use self::told::{hint, is_told};
 use super::nothing;
 use crate::args::{Common, OneFunction, percentage};
@@ -319,9 +319,12 @@ impl Patched {
                 patch_is: Some(PatchIs::Ready),
             };
         }
+        let patch_is = PatchIs::of(&hint.patch);
+        let named = patch_is.and_then(|_| with_names(view, found, &hint));
+        let patch = named.unwrap_or_else(|| hint.patch.clone());
         Patched {
-            patch_is: PatchIs::of(&hint.patch),
-            hint,
+            hint: Hint { patch, ..hint },
+            patch_is,
         }
     }
 

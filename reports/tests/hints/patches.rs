@@ -82,3 +82,21 @@ fn what_is_in_doubt() {
     let ready = |hint: &Value| hint["function"] == "referred" && hint["patch_is"] == "ready";
     assert!(!hints.iter().any(ready), "{hints:?}");
 }
+
+/// The pattern for a function has the names of all arguments in their places, also where the one
+/// that has the value was seen where it is read.
+#[test]
+fn names_of_arguments() {
+    let hints = hints();
+    let hint = hints.iter().find(|hint| hint["function"] == "both");
+    let hint = hint.expect("it is listed");
+    assert_eq!(hint["patch_is"], "pattern");
+    assert_eq!(
+        hint["patch"].as_array().expect("lines")[2..],
+        [
+            "if (__builtin_expect(base == 10, 1))",
+            "    return both_any(x, 10, out);",
+            "return both_any(x, base, out);"
+        ]
+    );
+}

@@ -1,5 +1,6 @@
 //! The text of a patch: what a hint comes to in the source.
 
+mod arguments;
 mod function;
 mod patterns;
 mod ready;
@@ -8,6 +9,7 @@ mod targets;
 
 use serde::Serialize;
 
+pub(super) use arguments::with_names;
 pub(super) use ready::ready;
 pub(super) use rewritten::divided_by;
 
