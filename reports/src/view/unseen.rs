@@ -93,13 +93,37 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::values::tests::values;
+    use crate::variables::Words;
 
     fn of(base: Base, estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
-        Values {
+        let mut values = Values {
+            pc: 0,
+            caller: None,
+            parameter: "op0".to_owned(),
             base,
-            ..values(estimates, reached, unknown)
-        }
+            independent: true,
+            reached,
+            unknown,
+            windows: reached - unknown,
+            threshold: 1.0,
+            typed: None,
+            name: None,
+            words: Words::None,
+            pointed: BTreeMap::new(),
+            live: true,
+            shares: Vec::new(),
+        };
+        let share = |(value, estimate): &(u64, f64)| Share {
+            value: *value,
+            estimate: *estimate,
+            variance: 0.0,
+            percent: values.percent(*estimate),
+            low: 0.0,
+            high: 100.0,
+            trend: Trend::Steady,
+        };
+        values.shares = estimates.iter().map(share).collect();
+        values
     }
 
     fn percents(values: &Values) -> Vec<(u64, f64)> {

@@ -457,13 +457,12 @@ fn drawn_part(tuples: &[Summed], samples: u64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use hotlist::{Config, Generator, Hotlist, Sum};
 
     use super::*;
 
-    /// Values with these estimates, of an argument.
-    pub(in crate::view) fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
+    fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
         let mut values = Values {
             pc: 0,
             caller: None,
