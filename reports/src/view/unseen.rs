@@ -95,35 +95,42 @@ mod tests {
     use super::*;
     use crate::variables::Words;
 
-    fn of(base: Base, estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
-        let mut values = Values {
-            pc: 0,
-            caller: None,
-            parameter: "op0".to_owned(),
-            base,
-            independent: true,
-            reached,
-            unknown,
-            windows: reached - unknown,
-            threshold: 1.0,
-            typed: None,
-            name: None,
-            words: Words::None,
-            pointed: BTreeMap::new(),
-            live: true,
-            shares: Vec::new(),
-        };
-        let share = |(value, estimate): &(u64, f64)| Share {
-            value: *value,
-            estimate: *estimate,
-            variance: 0.0,
-            percent: values.percent(*estimate),
-            low: 0.0,
-            high: 100.0,
-            trend: Trend::Steady,
-        };
-        values.shares = estimates.iter().map(share).collect();
-        values
+    impl Values {
+        /// Values of an argument with these estimates.
+        pub(in crate::view) fn made_up(
+            base: Base,
+            estimates: &[(u64, f64)],
+            (reached, unknown): (u64, u64),
+        ) -> Values {
+            let mut values = Values {
+                pc: 0,
+                caller: None,
+                parameter: "arg1".to_owned(),
+                base,
+                independent: true,
+                reached,
+                unknown,
+                windows: reached - unknown,
+                threshold: 1.0,
+                typed: None,
+                name: None,
+                words: Words::None,
+                pointed: BTreeMap::new(),
+                live: true,
+                shares: Vec::new(),
+            };
+            let share = |(value, estimate): &(u64, f64)| Share {
+                value: *value,
+                estimate: *estimate,
+                variance: 0.0,
+                percent: values.percent(*estimate),
+                low: 0.0,
+                high: 100.0,
+                trend: Trend::Steady,
+            };
+            values.shares = estimates.iter().map(share).collect();
+            values
+        }
     }
 
     fn percents(values: &Values) -> Vec<(u64, f64)> {
@@ -137,8 +144,8 @@ mod tests {
     fn first_round() {
         let rounds: Vec<(u64, f64)> = (2..=12).map(|round| (round, 100.0)).collect();
         let mut of_pc = [
-            of(Base::Time, &[(1, 920.0), (2, 40.0), (3, 40.0)], 1000, 0),
-            of(Base::Executions, &rounds, 1200, 100),
+            Values::made_up(Base::Time, &[(1, 920.0), (2, 40.0), (3, 40.0)], (1000, 0)),
+            Values::made_up(Base::Executions, &rounds, (1200, 100)),
         ];
         fill(&mut of_pc);
         let [firsts, executions] = of_pc;
@@ -159,12 +166,12 @@ mod tests {
     /// What windows do not know stays unknown. Of another parameter or caller nothing is taken.
     #[test]
     fn unknown_stays() {
-        let executions = of(Base::Executions, &[(7, 950.0)], 1000, 50);
+        let executions = Values::made_up(Base::Executions, &[(7, 950.0)], (1000, 50));
         for (firsts, unknown) in [
-            (of(Base::Time, &[(1, 900.0)], 1000, 100), 50),
-            (of(Base::Time, &[(1, 980.0)], 1000, 20), 20),
-            (of(Base::Time, &[], 1000, 1000), 50),
-            (of(Base::Entries, &[(1, 900.0)], 900, 0), 50),
+            (Values::made_up(Base::Time, &[(1, 900.0)], (1000, 100)), 50),
+            (Values::made_up(Base::Time, &[(1, 980.0)], (1000, 20)), 20),
+            (Values::made_up(Base::Time, &[], (1000, 1000)), 50),
+            (Values::made_up(Base::Entries, &[(1, 900.0)], (900, 0)), 50),
         ] {
             let mut of_pc = [firsts, executions.clone()];
             fill(&mut of_pc);
@@ -172,7 +179,7 @@ mod tests {
         }
         let other = Values {
             caller: Some(1),
-            ..of(Base::Time, &[(1, 900.0)], 900, 0)
+            ..Values::made_up(Base::Time, &[(1, 900.0)], (900, 0))
         };
         let mut of_pc = [other, executions.clone()];
         fill(&mut of_pc);

@@ -462,41 +462,14 @@ mod tests {
 
     use super::*;
 
-    fn values(estimates: &[(u64, f64)], reached: u64, unknown: u64) -> Values {
-        let mut values = Values {
-            pc: 0,
-            caller: None,
-            parameter: "arg1".to_owned(),
-            base: Base::Time,
-            independent: true,
-            reached,
-            unknown,
-            windows: reached - unknown,
-            threshold: 1.0,
-            typed: None,
-            name: None,
-            words: Words::None,
-            pointed: BTreeMap::new(),
-            live: true,
-            shares: Vec::new(),
-        };
-        let share = |(value, estimate): &(u64, f64)| Share {
-            value: *value,
-            estimate: *estimate,
-            variance: 0.0,
-            percent: values.percent(*estimate),
-            low: 0.0,
-            high: 100.0,
-            trend: Trend::Steady,
-        };
-        values.shares = estimates.iter().map(share).collect();
-        values
-    }
-
     /// Values that differ only in bits a callee ignores count as one.
     #[test]
     fn narrowing_joins_values() {
-        let wide = values(&[(0x1_0000_0004, 30.0), (7, 40.0), (4, 30.0)], 100, 0);
+        let wide = Values::made_up(
+            Base::Time,
+            &[(0x1_0000_0004, 30.0), (7, 40.0), (4, 30.0)],
+            (100, 0),
+        );
         let narrow = wide.narrowed(32);
         let seen: Vec<(u64, f64)> = narrow.shares.iter().map(|s| (s.value, s.percent)).collect();
         assert_eq!(seen, [(4, 60.0), (7, 40.0)]);
@@ -565,11 +538,11 @@ mod tests {
     /// Estimates above the number of samples are shown as 100 %, no samples as none.
     #[test]
     fn shares_stay_within_bounds() {
-        let over = values(&[(1, 120.0)], 100, 0);
+        let over = Values::made_up(Base::Time, &[(1, 120.0)], (100, 0));
         assert_eq!(over.shares.first().map(|share| share.percent), Some(100.0));
-        let none = values(&[(1, 5.0)], 10, 10);
+        let none = Values::made_up(Base::Time, &[(1, 5.0)], (10, 10));
         assert_eq!(none.shares.first().map(|share| share.percent), Some(0.0));
         assert!(!none.mostly_known());
-        assert!(values(&[], 10, 1).mostly_known());
+        assert!(Values::made_up(Base::Time, &[], (10, 1)).mostly_known());
     }
 }
