@@ -1,7 +1,7 @@
 //! `vcpi pgo`: the plain commands that it stands for, and what is missing for them.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -260,10 +260,13 @@ fn compare() {
     );
 }
 
-/// A script that anybody may run.
+/// A script that anybody may run. Another program writes it: what this one has open, children of
+/// other tests have open as well until they execute something, and nobody can run it meanwhile.
 fn script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("is written");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("is ours");
+    let write = "printf '#!/bin/sh\n%s\n' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let mut writer = Command::new("sh");
+    writer.args(["-c", write, "sh"]).arg(path).arg(text);
+    assert!(writer.status().expect("sh runs").success());
 }
 
 /// A name without a folder is a build of this folder, where it has one. Equal commands that print
