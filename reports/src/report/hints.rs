@@ -202,15 +202,17 @@ impl Least {
             return Err(nothing("values worth a special case"));
         }
         let mut sources = Sources::new(For::Reader);
-        let mut hints: Vec<Patched> = found
+        let mut told: Vec<(&Opportunity, Hint)> = found
             .iter()
-            .filter_map(|one| {
-                let hint = hint(view, one, total, &mut sources)?;
-                Some(Patched::of(view, one, hint, &mut sources))
-            })
+            .filter_map(|one| Some((one, hint(view, one, total, &mut sources)?)))
+            .collect();
+        view.keep_first(&mut told);
+        // A ready patch takes a look at the whole function and its debug information.
+        let hints = told.into_iter();
+        let hints = hints
+            .map(|(one, hint)| Patched::of(view, one, hint, &mut sources))
             .collect();
         view.notes.extend(sources.edited());
-        view.keep_first(&mut hints);
         let mut values = view.profile.hotlists.iter();
         Ok(Box::new(Ranked {
             hints,
@@ -313,19 +315,17 @@ fn shares_of(base: Base) -> &'static str {
 impl Patched {
     /// A hint with the statement itself as its patch, where that is right beyond doubt.
     fn of(view: &View<'_>, found: &Opportunity, hint: Hint, sources: &mut Sources) -> Patched {
-        if let Some(patch) = ready(view, found, &hint, sources) {
-            return Patched {
-                hint: Hint { patch, ..hint },
-                patch_is: Some(PatchIs::Ready),
-            };
-        }
-        let patch_is = PatchIs::of(&hint.patch);
-        let named = patch_is.and_then(|_| with_names(view, found, &hint));
-        let patch = named.unwrap_or_else(|| hint.patch.clone());
-        Patched {
-            hint: Hint { patch, ..hint },
-            patch_is,
-        }
+        let ready = ready(view, found, &hint, sources);
+        let patch_is = match ready {
+            Some(_) => Some(PatchIs::Ready),
+            None => PatchIs::of(&hint.patch),
+        };
+        let named = || patch_is.and_then(|_| with_names(view, found, &hint));
+        let hint = match ready.or_else(named) {
+            Some(patch) => Hint { patch, ..hint },
+            None => hint,
+        };
+        Patched { hint, patch_is }
     }
 
     fn write(&self, page: &mut Page, names: Names) {
