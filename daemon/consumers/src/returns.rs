@@ -18,9 +18,9 @@
 //!   structures are counted that a frame cuts off (R. E. Miles, On the elimination of edge effects
 //!   in planar sampling, in: Stochastic Geometry, 1974). Of stretches longer than three quarters
 //!   of a window too few are seen.
-//! - An instruction that is left for long is not met again in the window. Of those events that
-//!   leave the window three quarters of its length, it is counted how many have a next one; what
-//!   has none counts as unknown.
+//! - An instruction that is left for long is not met again in the window. How many executions have
+//!   no other one near is counted at the beginnings and ends of windows ([`Apart`]); these count
+//!   as unknown.
 //!
 //! Later events must not depend on the first: where one value comes again and again, and takes
 //! longer, the next stretch is as long as the first. So it is counted how often a later event has
@@ -30,6 +30,10 @@
 use hotlist::{Generator, Hotlist};
 
 use super::alike::{Alike, share};
+
+mod apart;
+
+pub(super) use apart::Apart;
 
 /// The shortest window that counts them apart. In shorter ones little comes back but tight loops.
 const LONG: u32 = 64;
@@ -48,9 +52,8 @@ pub struct Returns {
     /// Windows that have one with a known value.
     pub windows: u64,
     last_window: u32,
-    /// Events in the first quarter of a window, and those of them that had a next one.
-    early: u64,
-    returned: u64,
+    /// How many have no other one near.
+    apart: Apart,
     /// The value of the first event of the present window, which is one of time.
     first_value: Option<u64>,
     /// How far those accepted depend on the first.
@@ -85,8 +88,7 @@ impl Returns {
             unknown: 0,
             windows: 0,
             last_window: 0,
-            early: 0,
-            returned: 0,
+            apart: Apart::default(),
             first_value: None,
             alike: Alike::default(),
             list,
@@ -95,13 +97,8 @@ impl Returns {
 
     /// Takes notice of the first event of a window that counts so often.
     pub(super) fn begins(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
-        self.came_by(depth, long, times);
+        self.apart.came_by((None, depth), long, times);
         self.first_value = value;
-    }
-
-    /// Takes notice of an event at this instruction of a window that counts so often.
-    fn came_by(&mut self, depth: u32, long: u32, times: u32) {
-        self.early += u64::from(is_early(depth, long)) * u64::from(times);
     }
 
     /// Counts an event that is not the first of its window. `firsts` are the known values of those
@@ -113,8 +110,8 @@ impl Returns {
         firsts: Option<&Hotlist<u64>>,
         coins: &mut Generator,
     ) {
-        self.returned += u64::from(is_early(at.before, at.long)) * u64::from(at.times);
-        self.came_by(at.depth, at.long, at.times);
+        let depths = (Some(at.before), at.depth);
+        self.apart.came_by(depths, at.long, at.times);
         let gap = at.depth.saturating_sub(at.before);
         let times = accepted((gap, at.long), at.times, coins);
         if times == 0 {
@@ -165,28 +162,20 @@ impl Returns {
         self.alike.is_unlike()
     }
 
-    /// Events in the first quarter of a window, and those of them that had a next one.
-    pub(super) fn early_and_returned(&self) -> (u64, u64) {
-        (self.early, self.returned)
+    /// How many executions have no other one near.
+    pub(super) fn apart(&self) -> &Apart {
+        &self.apart
     }
 
-    /// Events reached, and the unknown among them: for each known event as many as there are early
-    /// ones without a next for each one that has one.
-    pub(super) fn reached_and_unknown(&self, (early, returned): (u64, u64)) -> (u64, u64) {
-        let missing = early.saturating_sub(returned);
-        let known = u128::from(self.reached - self.unknown);
-        let unseen = known * u128::from(missing) / u128::from(returned.max(1));
-        let unseen = u64::try_from(unseen).unwrap_or(u64::MAX);
+    /// Events reached, and the unknown among them: with the known ones come those that no window
+    /// saw.
+    pub(super) fn reached_and_unknown(&self, apart: &Apart) -> (u64, u64) {
+        let unseen = apart.unseen(self.reached - self.unknown);
         (
             self.reached.saturating_add(unseen),
             self.unknown.saturating_add(unseen),
         )
     }
-}
-
-/// Whether an event leaves its window three quarters of its length.
-pub(super) fn is_early(depth: u32, long: u32) -> bool {
-    depth <= long / 4
 }
 
 /// Of so many later events that come at once one is accepted.

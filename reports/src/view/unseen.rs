@@ -2,12 +2,12 @@
 //!
 //! Shares of executions are those of events that come behind another one in a window. What comes
 //! after longer than a window is the first event of its window, or is not seen: of a loop whose
-//! function is called once in a while, the first round. Where one execution in ten has none behind
-//! it in its window, that round is one value in ten, and by later events alone it is none.
+//! function is called once in a while, the first round. Where one execution in forty has none
+//! behind it in its window, that round is one value in forty, and by later events alone it is none.
 //!
 //! First events are shares of time. Those that come after long have most of them, since windows
 //! begin in the stretch before. So the executions that were not seen get the shares of first
-//! events. They are a tenth of all at most, or no shares of executions are told
+//! events. They are three in a hundred at most, or no shares of executions are told
 //! (`docs/decisions/037-time-or-executions.md`).
 
 use std::collections::BTreeMap;

@@ -46,9 +46,9 @@ pub struct Seen {
 }
 
 impl Executions<'_> {
-    /// Whether nine in ten are known, so that they are told.
+    /// Whether all but three in a hundred are known, so that they are told.
     pub(crate) fn are_known(&self) -> bool {
-        u128::from(self.unknown) * 10 <= u128::from(self.reached)
+        u128::from(self.unknown) * 100 <= u128::from(self.reached) * 3
     }
 }
 
@@ -120,11 +120,8 @@ impl Values {
     pub fn executions_of(&self, profile: &ValueProfile) -> Option<Executions<'_>> {
         let returns = self.returns_of(profile)?;
         let visit = Place::of(&profile.key).and_then(|place| self.visits.of(&place));
-        let early_and_returned = visit.map_or_else(
-            || returns.early_and_returned(),
-            |visit| visit.early_and_returned(),
-        );
-        let (reached, unknown) = returns.reached_and_unknown(early_and_returned);
+        let apart = visit.map_or(returns.apart(), |visit| visit.apart());
+        let (reached, unknown) = returns.reached_and_unknown(apart);
         let are_callers = visit.is_none_or(|visit| visit.is_independent());
         Some(Executions {
             reached,

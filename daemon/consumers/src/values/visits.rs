@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::{Moment, ProfileKey, ValueSlots, Values};
 use crate::alike::Alike;
 use crate::events::{NONE, Owner, PcId, Shared};
-use crate::returns::{accepted, is_early};
+use crate::returns::{Apart, accepted};
 
 /// A place of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,9 +65,8 @@ pub(super) struct Visit {
     last: Visited,
     /// Who called at the first event of that window.
     first: PcId,
-    /// Events in the first quarter of a window, and those of them that had a next one.
-    early: u64,
-    returned: u64,
+    /// How many events have no other one near.
+    apart: Apart,
     firsts: u64,
     laters: u64,
     callers: Vec<Caller>,
@@ -93,8 +92,7 @@ impl Visit {
                 as_first: true,
             },
             first: PcId(NONE),
-            early: 0,
-            returned: 0,
+            apart: Apart::default(),
             firsts: 0,
             laters: 0,
             callers: Vec::new(),
@@ -142,15 +140,15 @@ impl Visit {
         let by = self.callers[at].pc;
         let opens = self.depth == 0 || self.window != window;
         let before = self.depth;
+        let depths = ((!opens).then_some(before), moment.depth);
+        self.apart.came_by(depths, long, times);
         (self.window, self.depth) = (window, moment.depth);
         let count = u64::from(times);
-        self.early += u64::from(is_early(moment.depth, long)) * count;
         if opens {
             self.first = by;
             self.firsts += count;
             self.callers[at].firsts += count;
         } else {
-            self.returned += u64::from(is_early(before, long)) * count;
             let gap = moment.depth.saturating_sub(before);
             self.later(at, accepted((gap, long), times, &mut shared.coins));
         }
@@ -180,9 +178,9 @@ impl Visit {
         self.callers[at].laters += times;
     }
 
-    /// Events in the first quarter of a window, and those of them that had a next one.
-    pub(super) fn early_and_returned(&self) -> (u64, u64) {
-        (self.early, self.returned)
+    /// How many events have no other one near.
+    pub(super) fn apart(&self) -> &Apart {
+        &self.apart
     }
 
     /// Whether who called later does not depend on who called first.
