@@ -13,7 +13,12 @@ use nix::unistd::Pid;
 
 /// Runs `vcpi pgo` in a folder, with these folders to find programs in.
 fn pgo(dir: &Path, path: &str, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vcpi"))
+    command(dir, path, args).output().expect("vcpi runs")
+}
+
+fn command(dir: &Path, path: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vcpi"));
+    command
         .arg("pgo")
         .args(args)
         .current_dir(dir)
@@ -21,9 +26,8 @@ fn pgo(dir: &Path, path: &str, args: &[&str]) -> Output {
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CC")
-        .env_remove("CXX")
-        .output()
-        .expect("vcpi runs")
+        .env_remove("CXX");
+    command
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -506,6 +510,23 @@ fn flags_of_make() {
     assert!(!errors.contains("std=gnu99"), "{errors}");
 }
 
+/// The environment's compiler counts for make where the makefile sets none.
+#[test]
+fn environment_of_make() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (makefile, starts) in [
+        ("CC ?= gcc\nall:\n", "make 'CC=ccache clang -m32 -g1 "),
+        ("CC = gcc\nall:\n", "make 'CC=clang -g1 "),
+    ] {
+        fs::write(dir.path().join("Makefile"), makefile).expect("is written");
+        let args = ["build", "--dry-run", "--", "make"];
+        let mut command = command(dir.path(), "/nowhere", &args);
+        let output = command.env("CC", "ccache gcc -m32").output();
+        let commands = text(&output.expect("vcpi runs").stdout);
+        assert!(commands.starts_with(starts), "{makefile}: {commands}");
+    }
+}
+
 /// A compiler that is the command is given the flags itself; one that does not take them is
 /// refused.
 #[test]
@@ -513,6 +534,8 @@ fn compilers() {
     let flags = "-g1 -fdebug-info-for-profiling -funique-internal-linkage-names";
     let commands = dry(&["build", "--dry-run", "--", "clang-22", "-O2", "e.c"]);
     assert_eq!(commands, [format!("clang-22 {flags} -O2 e.c")]);
+    let commands = dry(&["build", "--dry-run", "--", "ccache", "clang-22", "e.c"]);
+    assert_eq!(commands, [format!("ccache clang-22 {flags} e.c")]);
     let commands = dry(&["build", "--dry-run", "--by", "gcov", "--", "g++-12", "e.cc"]);
     assert_eq!(commands, ["g++-12 -g e.cc"]);
     let commands = dry(&["build", "--dry-run", "--", "rustc", "-O", "e.rs"]);

@@ -93,7 +93,7 @@ pub(super) fn build(
     };
     let language = language(command);
     wanted.check(language, image.is_some())?;
-    if let Some(program) = command.first() {
+    if let Some(program) = command.get(launchers(command)) {
         wanted.check_compiler(program)?;
     }
     // Compilers may run in other folders.
@@ -206,9 +206,23 @@ enum Builder {
     Compiler(Compiler),
 }
 
+/// Programs that run the compiler that is named behind them.
+const LAUNCHERS: [&str; 3] = ["ccache", "distcc", "sccache"];
+
+/// How many words in front of a command only run what follows.
+fn launchers(command: &[OsString]) -> usize {
+    let is_launcher = |word: &&OsString| {
+        let name = Path::new(word).file_name();
+        name.is_some_and(|name| LAUNCHERS.iter().any(|known| name == *known))
+    };
+    let runs = command.iter().take_while(is_launcher).count();
+    // Alone it is a program like all others.
+    if runs < command.len() { runs } else { 0 }
+}
+
 /// What runs the compilers, where that is no program like all others.
 fn builder(command: &[OsString]) -> Option<Builder> {
-    let program = command.first()?;
+    let program = command.get(launchers(command))?;
     match Path::new(program).file_name()?.to_str()? {
         "cargo" => Some(Builder::Cargo),
         "make" | "gmake" => Some(Builder::Make),
@@ -249,7 +263,10 @@ fn compile(
     match builder(command) {
         Some(Builder::Cargo) => place.add(flags, &mut step),
         // Behind these, flags of the command's own that say otherwise count.
-        Some(Builder::Compiler(_)) => drop(step.words.splice(1..1, flags)),
+        Some(Builder::Compiler(_)) => {
+            let behind = launchers(command) + 1;
+            step.words.splice(behind..behind, flags);
+        }
         builder => choose_compilers(&mut step, version, wanted.by, &flags, builder)?,
     }
     Ok(step)
@@ -300,9 +317,11 @@ fn choose_compilers(
     // GCC's names have no version: the one that is called so is asked for its own.
     let version = if by == Route::Gcov { "" } else { version };
     for (variable, name) in ["CC", "CXX"].into_iter().zip(by.compilers()) {
+        let of_environment = || std::env::var(variable).ok();
         let own = match is_make {
-            true => make::take(&mut step.words, variable),
-            false => std::env::var(variable).ok(),
+            true => make::take(&mut step.words, variable)
+                .or_else(|| of_environment().filter(|_| !make::sets(&step.words, variable))),
+            false => of_environment(),
         };
         let own = Around::of(own.as_deref().unwrap_or_default());
         let compiler = own.with(&format!("{name}{version}"), &flags);
@@ -387,6 +406,10 @@ mod tests {
         assert_eq!(
             text("clang-22 -O2 e.c", profile, PLAIN),
             format!("clang-22 {uses} -O2 e.c")
+        );
+        assert_eq!(
+            text("ccache clang-22 -O2 e.c", profile, PLAIN),
+            format!("ccache clang-22 {uses} -O2 e.c")
         );
         let wanted = Wanted {
             hot: true,

@@ -89,17 +89,35 @@ pub(super) fn take(command: &mut Vec<OsString>, variable: &str) -> Option<String
     Some(told)
 }
 
+/// Whether the makefile of a command sets a variable, so that the environment's value does not
+/// count.
+pub(super) fn sets(command: &[OsString], variable: &str) -> bool {
+    let (_, own) = own_makefile(command);
+    let text = own.and_then(|file| text(&file)).unwrap_or_default();
+    let mut lines = text.lines();
+    lines.any(|line| {
+        let is_default = line
+            .split('=')
+            .next()
+            .is_some_and(|name| name.ends_with('?'));
+        assignment(line).is_some_and(|(name, _)| name == variable) && !is_default
+    })
+}
+
+/// What a makefile says, as far as it is read.
+fn text(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    let opened = fs::File::open(file).ok()?;
+    opened.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// Sentences on what makefiles have beside their compilers in `CC` or `CXX`: the command line's
 /// take its place.
 pub(super) fn lost(command: &[OsString]) -> Vec<String> {
     let mut sentences = Vec::new();
     for file in makefiles(command) {
-        let mut text = String::new();
-        let opened = fs::File::open(&file);
-        let read = opened.and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
-        if read.is_err() {
-            continue;
-        }
+        let text = text(&file).unwrap_or_default();
         for (number, line) in text.lines().enumerate() {
             sentences.extend(sentence(&file, number + 1, line, command));
         }
@@ -142,11 +160,17 @@ fn assignment(line: &str) -> Option<(&'static str, &str)> {
     Some((variable, value))
 }
 
+/// The folder that a command of make goes to, and the makefile that it takes there.
+fn own_makefile(command: &[OsString]) -> (PathBuf, Option<PathBuf>) {
+    let (folder, named) = told(command);
+    let named = named.map(|file| folder.join(file));
+    let own = named.or_else(|| first_of(&folder));
+    (folder, own)
+}
+
 /// The makefile of a command, and those in folders beside it.
 fn makefiles(command: &[OsString]) -> Vec<PathBuf> {
-    let (folder, named) = told(command);
-    let own = named.map(|file| folder.join(file));
-    let own = own.or_else(|| first_of(&folder));
+    let (folder, own) = own_makefile(command);
     let entries = fs::read_dir(Path::new(".").join(&folder));
     let entries = entries.into_iter().flatten().flatten();
     let mut below: Vec<PathBuf> = entries

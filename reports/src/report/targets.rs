@@ -134,7 +134,7 @@ const ENOUGH: u64 = 100;
 /// Calls are counted in all windows, and windows begin where time goes: what stands behind a stall
 /// is met too often (`docs/decisions/059-which-windows-count.md`). Values behind the first of their
 /// window have forgotten that.
-struct ExecutedTargets {
+pub(super) struct ExecutedTargets {
     /// Executions whose target is known.
     known: u64,
     /// Executions whose target is not.
@@ -144,6 +144,26 @@ struct ExecutedTargets {
 }
 
 impl ExecutedTargets {
+    /// Those of the sites of calls and jumps that have some.
+    pub(super) fn of_all(view: &View<'_>) -> BTreeMap<usize, ExecutedTargets> {
+        let mut values = view.values_of("target");
+        values.retain(|values| values.base.is_of_executions());
+        ExecutedTargets::of_sites(view, &values)
+    }
+
+    fn of_sites(view: &View<'_>, values: &[Values]) -> BTreeMap<usize, ExecutedTargets> {
+        let targets = |values: &Values| Some((values.pc, ExecutedTargets::new(view, values)?));
+        values.iter().filter_map(targets).collect()
+    }
+
+    /// The image and address of the most frequent one; its share with the 95 % interval, in
+    /// percent; and how many executions are known.
+    pub(super) fn most_frequent(&self) -> Option<((usize, u64), [f64; 3], u64)> {
+        let targets = self.targets.iter();
+        let (place, most) = targets.max_by(|(_, a), (_, b)| a.estimate.total_cmp(&b.estimate))?;
+        Some((*place, [most.percent, most.low, most.high], self.known))
+    }
+
     /// Those that enough windows came back to, and all of which are places of images.
     fn new(view: &View<'_>, values: &Values) -> Option<ExecutedTargets> {
         if values.windows < ENOUGH {
@@ -225,14 +245,10 @@ fn rows(view: &mut View<'_>) -> Vec<IndirectTransfer> {
                 .add(row);
         }
     }
-    let values = view.values(false).into_iter();
-    let values = values.filter(|values| values.parameter == "target");
+    let values = view.values_of("target").into_iter();
     let (of_executions, of_windows): (Vec<Values>, Vec<Values>) =
         values.partition(|values| values.base.is_of_executions());
-    let executed: BTreeMap<usize, ExecutedTargets> = of_executions
-        .iter()
-        .filter_map(|values| Some((values.pc, ExecutedTargets::new(view, values)?)))
-        .collect();
+    let executed = ExecutedTargets::of_sites(view, &of_executions);
     let mut rows = Vec::new();
     for (site, callees) in &calls {
         rows.extend(match executed.get(site) {

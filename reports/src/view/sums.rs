@@ -76,6 +76,16 @@ impl View<'_> {
         all
     }
 
+    /// As [`View::values`], of one parameter.
+    pub(crate) fn values_of(&self, parameter: &str) -> Vec<Values> {
+        let test = |name: &str| bare_parameter(name) == parameter;
+        let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
+        let mut all = Vec::new();
+        let mut take = |values| all.push(values);
+        self.each_value_told(Callers::Together, place, test, &mut take);
+        all
+    }
+
     /// As [`View::values`], of the parameters that pass a test, and not of executions; one by one,
     /// since all of them take much memory.
     pub(crate) fn each_value_of(&self, test: impl Fn(&str) -> bool, take: &mut dyn FnMut(Values)) {

@@ -9,7 +9,8 @@ use super::{Opportunity, Search};
 use crate::code::direct_target;
 use crate::elf::Elf;
 use crate::report::hints::patch::HintKind;
-use crate::report::{copies, is_supported, targets};
+use crate::report::targets::{self, ExecutedTargets};
+use crate::report::{copies, is_supported};
 use crate::view::{Base, View};
 
 /// The part of a branch's time that it does not take where it is not taken.
@@ -21,8 +22,20 @@ const COPIES: [&str; 6] = ["bcmp", "memcmp", "memcpy", "memmove", "mempcpy", "me
 /// Longer copies stay calls, whatever is known of their sizes.
 const LONGEST_COPY: u64 = 128;
 
+/// Where an indirect call mostly goes.
+struct MainTarget {
+    callee: usize,
+    /// With its 95 % interval, in percent.
+    share: [f64; 3],
+    samples: u64,
+    base: Base,
+}
+
 /// Times that windows came by, what they weigh, and the sum of the squares of that.
 type Sum = (u64, f64, Option<f64>);
+
+/// By the callee; `None`: it is not known.
+type Callees = BTreeMap<Option<usize>, Sum>;
 
 impl Search<'_, '_> {
     /// Sizes of small copies.
@@ -70,7 +83,7 @@ impl Search<'_, '_> {
     /// Indirect calls that mostly go to one place: what the call takes itself, and where it lands.
     pub(super) fn targets(&self) -> Vec<Opportunity> {
         let view = self.view;
-        let mut sites: BTreeMap<usize, BTreeMap<Option<usize>, Sum>> = BTreeMap::new();
+        let mut sites: BTreeMap<usize, Callees> = BTreeMap::new();
         for row in &view.profile.calls {
             if view.wants(row.site) && targets::kind(view, row.site) == Some("call") {
                 let callees = sites.entry(row.site).or_default();
@@ -80,27 +93,24 @@ impl Search<'_, '_> {
                 sum.2 = sum.2.zip(row.squares).map(|(sum, more)| sum + more);
             }
         }
+        let executed = ExecutedTargets::of_all(view);
         let mut found = Vec::new();
         for (site, callees) in sites {
-            let told = || {
-                callees
-                    .iter()
-                    .filter_map(|(callee, sum)| Some(((*callee)?, *sum)))
-            };
-            let known: f64 = told().map(|(_, (_, weight, _))| weight).sum();
-            let samples = told().fold(0_u64, |all, (_, (times, ..))| all.saturating_add(times));
-            let unknown = callees.get(&None).map_or(0.0, |(_, weight, _)| *weight);
-            let most = told().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1));
-            let Some((callee, (_, weight, _))) = most.filter(|_| known > 0.0) else {
+            let of_executions = executed
+                .get(&site)
+                .and_then(|executed| executed_target(view, &callees, executed));
+            let most = of_executions.or_else(|| met_target(&callees));
+            let Some(MainTarget {
+                callee,
+                share,
+                samples,
+                base,
+            }) = most
+            else {
                 continue;
             };
-            let roots = told().map(|(_, (.., squares))| squares.map(f64::sqrt));
-            let squares = roots.sum::<Option<f64>>().map(|root| root * root);
-            let interval = |squares| weighted_interval(weight, known, squares, known + unknown);
-            let (low, high) = squares.map_or((0.0, 100.0), interval);
-            let percent = 100.0 * weight / known;
             let is_import = is_import(view, site, callee);
-            if percent < self.share || samples < view.min_samples || is_import {
+            if share[0] < self.share || samples < view.min_samples || is_import {
                 continue;
             }
             let mut heat = self.heat(site, None);
@@ -123,9 +133,9 @@ impl Search<'_, '_> {
                 bits: None,
                 extended: None,
                 value: view.symbols.name_of_entry(callee),
-                base: Base::Windows,
+                base,
                 samples,
-                share: [percent, low, high],
+                share,
                 under: under.cycles,
                 folded: heat.cycles,
                 folded_samples: heat.samples,
@@ -198,6 +208,48 @@ impl Search<'_, '_> {
             });
         found.collect()
     }
+}
+
+/// The one that windows met most often.
+fn met_target(callees: &Callees) -> Option<MainTarget> {
+    let told = || {
+        callees
+            .iter()
+            .filter_map(|(callee, sum)| Some(((*callee)?, *sum)))
+    };
+    let known: f64 = told().map(|(_, (_, weight, _))| weight).sum();
+    let unknown = callees.get(&None).map_or(0.0, |(_, weight, _)| *weight);
+    let most = told().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1));
+    let (callee, (_, weight, _)) = most.filter(|_| known > 0.0)?;
+    let roots = told().map(|(_, (.., squares))| squares.map(f64::sqrt));
+    let squares = roots.sum::<Option<f64>>().map(|root| root * root);
+    let interval = |squares| weighted_interval(weight, known, squares, known + unknown);
+    let (low, high) = squares.map_or((0.0, 100.0), interval);
+    Some(MainTarget {
+        callee,
+        share: [100.0 * weight / known, low, high],
+        samples: told().fold(0, |all, (_, (times, ..))| all.saturating_add(times)),
+        base: Base::Windows,
+    })
+}
+
+/// The one that has most executions, if it is among the callees.
+fn executed_target(
+    view: &View<'_>,
+    callees: &Callees,
+    executed: &ExecutedTargets,
+) -> Option<MainTarget> {
+    let (place, share, samples) = executed.most_frequent()?;
+    let is_there = |callee: &usize| {
+        let pc = view.profile.pcs.get(*callee);
+        pc.is_some_and(|pc| (pc.image, pc.address) == place)
+    };
+    Some(MainTarget {
+        callee: callees.keys().flatten().copied().find(is_there)?,
+        share,
+        samples,
+        base: Base::Executions,
+    })
 }
 
 /// Whether a call goes through a word that the linker fills: that has one target, which the source
