@@ -241,7 +241,8 @@ impl Model for Trial {
             self.rounds, self.a_seconds, self.b_seconds
         ));
         page.text(format!(
-            "B takes {:.3} of A's time, with a 95 % interval from {:.3} to {:.3}",
+            "B takes {:.3} of A's time, with a 95 % interval from {:.3} to {:.3}, in the median of \
+             the rounds",
             self.ratio, self.low, self.high
         ));
         page.text(match self.differs {

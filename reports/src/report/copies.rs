@@ -250,7 +250,12 @@ pub(super) fn rows(view: &View<'_>) -> Vec<CopyCalls> {
     let total = view.total();
     let row = |(place, calls): (Place, u64)| {
         let (callee, site) = place;
-        let (function, _) = *entries.get(&callee)?;
+        let (function, tells) = *entries.get(&callee)?;
+        // One implementation may stand for memcpy and memmove: a site's stub has the name.
+        let called = site.and_then(|site| stub_at(view, site));
+        let called = called.and_then(|name| kind(&name));
+        let called = called.filter(|(_, own)| *own == tells);
+        let function = called.map_or(function, |(function, _)| function);
         let heat = heat_of(place);
         let profiles = sizes.remove(&place).unwrap_or_default();
         Some(CopyCalls {

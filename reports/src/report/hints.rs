@@ -120,7 +120,7 @@ struct Hint {
     variable: Option<String>,
     source: Option<String>,
     source_text: Option<String>,
-    /// The other lines of whose divisions the prediction is.
+    /// The other lines of whose divisions, or other instructions, the prediction is.
     also: Vec<String>,
     value: String,
     base: Base,
@@ -315,13 +315,15 @@ fn shares_of(base: Base) -> &'static str {
 impl Patched {
     /// A hint with the statement itself as its patch, where that is right beyond doubt.
     fn of(view: &View<'_>, found: &Opportunity, hint: Hint, sources: &mut Sources) -> Patched {
-        let ready = ready(view, found, &hint, sources);
-        let patch_is = match ready {
-            Some(_) => Some(PatchIs::Ready),
-            None => PatchIs::of(&hint.patch),
-        };
-        let named = || patch_is.and_then(|_| with_names(view, found, &hint));
-        let hint = match ready.or_else(named) {
+        if let Some((patch_is, patch)) = ready(view, found, &hint, sources) {
+            return Patched {
+                hint: Hint { patch, ..hint },
+                patch_is: Some(patch_is),
+            };
+        }
+        let patch_is = PatchIs::of(&hint.patch);
+        let named = patch_is.and_then(|_| with_names(view, found, &hint));
+        let hint = match named {
             Some(patch) => Hint { patch, ..hint },
             None => hint,
         };
@@ -385,9 +387,13 @@ impl Hint {
         }
         if !self.also.is_empty() {
             let lines = self.also.join(", ");
+            let is_division = matches!(self.kind, HintKind::Divisor | HintKind::Modulus);
             page.item(
                 1,
-                format!("the prediction is also of the divisions at {lines}"),
+                match is_division {
+                    true => format!("the prediction is also of the divisions at {lines}"),
+                    false => format!("the prediction is of what stands at {lines}"),
+                },
             );
         }
         let is_of_load = matches!(

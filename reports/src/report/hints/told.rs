@@ -1,6 +1,6 @@
 //! What a hint says of an opportunity: its variable, its place in the source, and its patch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use iced_x86::Register;
@@ -145,15 +145,36 @@ fn line_of(place: &SourcePlace) -> Option<String> {
     })
 }
 
-/// The lines, beside the one that is shown, of the divisions that the value decides.
+/// The least part of the time that a value decides for its line to be told, and how many are.
+const LEAST_OF_LINE: f64 = 0.1;
+const MOST_LINES: usize = 3;
+
+/// The lines, beside the one that is shown, of the divisions that the value decides; of a value
+/// that decides none, those with most of the time, since compilers move loads away from what they
+/// are for.
 fn other_lines(
     view: &View<'_>,
     found: &Opportunity,
     image: usize,
     shown: Option<&str>,
 ) -> Vec<String> {
-    let places = found.divisions.iter().map(|at| place(view, image, *at));
-    lines_beside(places, shown)
+    if found.division.is_some() {
+        let places = found.divisions.iter().map(|at| place(view, image, *at));
+        return lines_beside(places, shown);
+    }
+    let mut by_line: BTreeMap<(Option<u32>, String), f64> = BTreeMap::new();
+    for (at, cycles) in &found.places {
+        let place = place(view, image, *at);
+        if let Some(line) = line_of(&place) {
+            *by_line.entry((place.line, line)).or_default() += cycles;
+        }
+    }
+    let mut lines: Vec<_> = by_line.into_iter().collect();
+    lines.retain(|(_, cycles)| *cycles >= found.folded * LEAST_OF_LINE);
+    lines.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    lines.truncate(MOST_LINES);
+    let lines = lines.into_iter().map(|((_, line), _)| line);
+    lines.filter(|line| Some(line.as_str()) != shown).collect()
 }
 
 /// The lines of some places, each once, but for one.

@@ -192,7 +192,9 @@ impl Search<'_, '_> {
             }
         }
         let waits = places.iter().flat_map(|place| code.waits(*place));
-        let waits: BTreeSet<u64> = waits.collect();
+        let mut waits: BTreeSet<u64> = waits.collect();
+        let removed = folded.divisions.keys().chain(&folded.constant);
+        waits.append(&mut code.behind_others(&removed.copied().collect()));
         parts.extend(folded.constant.difference(&waits).map(|at| (*at, 1.0)));
         let kind_of_place = kind_of_place(code, seen.known, places);
         let known = (of.value, of.bits);

@@ -7,7 +7,7 @@ use iced_x86::{
 };
 use instructions::only_computes_address;
 
-use super::{Code, KnownPlace, NEAR, Simulator};
+use super::{Code, KnownPlace, NEAR, Simulator, is_division};
 
 /// What is looked through for the first reader of a register.
 const AHEAD: usize = 32;
@@ -44,6 +44,22 @@ impl Code {
         // A loop that loads once waits once.
         waiting.retain(|waiting| !self.repeats_without(*waiting, at));
         waiting.into_iter().collect()
+    }
+
+    /// Those of some instructions whose time is that of one in front of them which is not among
+    /// them, and stays: a processor that waits for what an instruction does is interrupted behind
+    /// it.
+    pub(in super::super) fn behind_others(&self, removed: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let is_behind = |at: &&u64| {
+            let index = self.index.get(at);
+            let before = index.and_then(|index| self.predecessors.get(*index));
+            let mut before = before.into_iter().flatten();
+            before.any(|index| {
+                let one = self.get(*index);
+                one.is_some_and(|one| !removed.contains(&one.ip()) && takes_long(one))
+            })
+        };
+        removed.iter().filter(is_behind).copied().collect()
     }
 
     /// The branch on what the instruction at an address compares.
@@ -126,6 +142,22 @@ impl Code {
         }
         false
     }
+}
+
+/// Whether an instruction may take longer than those around it: it uses memory, divides, calls, or
+/// calculates with floating-point numbers.
+fn takes_long(one: &Instruction) -> bool {
+    let is_vector =
+        |register: Register| register.is_vector_register() || register.is_mm() || register.is_st();
+    let uses_memory = one.op_kinds().any(|kind| kind == OpKind::Memory);
+    let calls = matches!(
+        one.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    );
+    calls
+        || is_division(one)
+        || uses_memory && !only_computes_address(one)
+        || one.op0_kind() == OpKind::Register && is_vector(one.op0_register())
 }
 
 pub(super) fn reads(access: OpAccess) -> bool {

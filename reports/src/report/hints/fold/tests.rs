@@ -62,6 +62,24 @@ fn loops() {
     assert_eq!(constant(&bytes, EDI, 4), [0x1005, 0x100b]);
 }
 
+/// The time behind what stays and may take long is not that of what is removed; behind another
+/// removed instruction, or a quick one, it is.
+#[test]
+fn behind_others() {
+    // add qword ptr [rsi],1; test edi,edi; je +2; mov ecx,edi; mov edx,esi; test edi,edi; ret
+    let bytes = [
+        0x48, 0x83, 0x06, 1, 0x85, 0xff, 0x74, 2, 0x89, 0xf9, 0x89, 0xf2, 0x85, 0xff, 0xc3,
+    ];
+    let code = code(&bytes);
+    let folded = code.folded(&[EDI], 1).expect("it is told");
+    let removed = folded.constant;
+    assert_eq!(
+        Vec::from_iter(removed.clone()),
+        [0x1004, 0x1006, 0x1008, 0x100c]
+    );
+    assert_eq!(Vec::from_iter(code.behind_others(&removed)), [0x1004]);
+}
+
 /// What a load brought is known behind it; the load stays. A call leaves some registers alone.
 #[test]
 fn loads_and_calls() {

@@ -193,6 +193,13 @@ fn closing(text: &str, open: usize) -> Option<usize> {
     None
 }
 
+/// Whether a text names something, in no comment and no text of its own.
+pub(super) fn names(language: Language, text: &str, name: &str) -> bool {
+    words(&plain(language, text))
+        .iter()
+        .any(|(_, word)| *word == name)
+}
+
 /// A text with blanks in place of comments, texts and characters, up to one that is not plain.
 fn plain(language: Language, text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -256,6 +263,21 @@ mod tests {
     fn function(language: Language, text: &str, looked_at: usize) -> Option<Function> {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         Function::new(language, "f", &lines, looked_at)
+    }
+
+    /// A name is one where it is a word of the code, not of a comment or a text.
+    #[test]
+    fn named() {
+        for (text, is_named) in [
+            ("static int get(void *);\n", true),
+            ("a = get;", true),
+            (
+                "/* get */ char *s = \"get\"; // get\nint get2, forget;",
+                false,
+            ),
+        ] {
+            assert_eq!(names(Language::C, text, "get"), is_named, "{text}");
+        }
     }
 
     /// A function whose body this is, with a division by `w` at its end.

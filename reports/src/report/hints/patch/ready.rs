@@ -6,13 +6,14 @@
 //! patch.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-use super::HintKind;
-use super::function::Function;
+use super::function::{Function, names};
 use super::rewritten::{both, calls, divisor, is_calculated, of_call, reads, with_number};
+use super::targets::MethodCall;
+use super::{HintKind, PatchIs, qualified, split_qualified};
 use crate::code::decode;
 use crate::elf::Elf;
 use crate::guard::fenced;
@@ -26,19 +27,22 @@ use crate::view::View;
 
 /// Lines of a function that are looked at.
 const LONGEST: u32 = 2000;
+/// Lines in front of a call that are looked through for a name.
+const MOST_ABOVE: u32 = 50_000;
 
-/// The lines of the patch; `None` where there is none that provably is right.
+/// The lines of the patch, and whether they stand in place of the line as they are; `None` where
+/// there is none that provably is right.
 pub(in super::super) fn ready(
     view: &View<'_>,
     found: &Opportunity,
     hint: &Hint,
     sources: &mut Sources,
-) -> Option<Vec<String>> {
+) -> Option<(PatchIs, Vec<String>)> {
     let site = Site::of(view, found, hint, sources)?;
     if !site.function.begins_statement() {
         return None;
     }
-    match hint.kind {
+    let lines = match hint.kind {
         HintKind::CopySize | HintKind::IndirectTarget => {
             let function = found.callee.as_deref().unwrap_or(&hint.function);
             of_call(hint.kind, site.language, site.line, function, &hint.value)
@@ -46,7 +50,15 @@ pub(in super::super) fn ready(
         HintKind::Divisor | HintKind::Modulus => site.of_division(found, hint),
         HintKind::SemiInvariantLoad | HintKind::SemiInvariantRegister => site.of_read(found, hint),
         _ => None,
-    }
+    };
+    let lines = lines?;
+    Some(match site.undeclared(hint, sources) {
+        Some(name) => {
+            let missing = format!("/* {name} is not declared above: it must be, to be called */");
+            (PatchIs::Pattern, [vec![missing], lines].concat())
+        }
+        None => (PatchIs::Ready, lines),
+    })
 }
 
 /// Where a patch would stand.
@@ -56,6 +68,8 @@ struct Site<'v, 'p, 'h> {
     /// The instruction that it is about.
     one: Instruction,
     language: Language,
+    file: PathBuf,
+    number: u32,
     line: &'h str,
     head: Head,
     function: Function,
@@ -88,10 +102,31 @@ impl<'v, 'p, 'h> Site<'v, 'p, 'h> {
             image,
             one: decode(view.symbols.elf(image)?.few_bytes(at)?, at)?,
             language,
+            file: file.to_owned(),
+            number: line,
             line: hint.source_text.as_deref()?,
             function: Function::new(language, &head.name, lines, looked_at)?,
             head,
         })
+    }
+
+    /// The function that a direct call would have to name, if none of the file's lines in front of
+    /// it names that: those of C and C++ are declared before they are called.
+    fn undeclared<'n>(&self, hint: &'n Hint, sources: &mut Sources) -> Option<&'n str> {
+        let is_c = matches!(self.language, Language::C | Language::Cpp);
+        if hint.kind != HintKind::IndirectTarget || !is_c {
+            return None;
+        }
+        // A class that has a virtual function is known where that is called, or nearly always.
+        let is_method = self.language == Language::Cpp && MethodCall::of(&hint.value).is_some();
+        let name = qualified(&hint.value);
+        let name = split_qualified(name).map_or(name, |(_, last)| last);
+        let wanted: BTreeSet<u32> = (1..self.number.min(MOST_ABOVE)).collect();
+        let image = Path::new(self.view.image_path(self.image));
+        let rows = sources.around(&self.file, image, &wanted, wanted.len());
+        let mut above = rows.iter().map(|(_, lines)| lines.join("\n"));
+        let is_named = is_method || above.any(|text| names(self.language, &text, name));
+        (!is_named).then_some(name)
     }
 
     /// The line with a case for what it divides by.
