@@ -4,11 +4,11 @@
 //! for the next one to come. One in the last quarter has three quarters behind it, in which the one
 //! before was. As many executions have none behind them as have none before them.
 //!
-//! The late ones are those that have forgotten where windows begin. Of a loop of twelve rounds whose
-//! function is called once in a while, windows mostly begin in the long stretch before it; the
-//! first quarter of such a window hardly holds the last round, so the early ones show too few. But
-//! a window that ends early has no late ones. Where all end in the long stretch, none that begins
-//! behind the first round sees another loop, and only the early ones show that.
+//! The late ones are those that have forgotten where windows begin. Of a loop of twelve rounds
+//! whose function is called once in a while, windows mostly begin in the long stretch before it;
+//! the first quarter of such a window hardly holds the last round, so the early ones show too few.
+//! But a window that ends early has no late ones. Where all end in the long stretch, none that
+//! begins behind the first round sees another loop, and only the early ones show that.
 //!
 //! So it is what the early ones show, or what the late ones do where that is more.
 
