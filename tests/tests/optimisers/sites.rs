@@ -140,8 +140,10 @@ fn targets(row: &Value) -> Result<(Counts, u64)> {
 fn sizes(row: &Value) -> Result<Counts> {
     let profiles = row["sizes"].as_array().context("no sizes")?;
     let by_executions = |profile: &&Value| profile["base"] == "executions";
-    let profile = profiles.iter().find(by_executions).or(profiles.first());
-    let profile = profile.context("no profile of sizes")?;
+    // A site that was seen now and then has calls and no sizes that are worth a word.
+    let Some(profile) = profiles.iter().find(by_executions).or(profiles.first()) else {
+        return Ok(Counts::new());
+    };
     let mut rest = profile["samples"].as_f64().context("no samples")?;
     let mut counts = Counts::new();
     for share in profile["values"].as_array().context("no values")? {
