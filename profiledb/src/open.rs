@@ -37,6 +37,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
     include_str!("schema/0006.sql"),
+    include_str!("schema/0007.sql"),
 ];
 
 /// How long another program may hold a lock before it counts as an error.

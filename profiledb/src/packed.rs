@@ -11,7 +11,7 @@ use crate::chunk::{
 use crate::{Calls, Directions, StackEnd};
 
 /// The newest schema of databases that this crate knows.
-pub const SCHEMA: i64 = 6;
+pub const SCHEMA: i64 = 7;
 
 /// The number of chunks of interrupts.
 pub const CYCLES: i64 = ChunkKind::Cycles.number();

@@ -1,7 +1,7 @@
 //! Interrupts, branches and calls: rows of a few counts.
 
 use super::bytes::{Reader, folded, put, put_real, put_rough};
-use super::head::{Dictionary, Ids, Unpacked, pack, unpack};
+use super::head::{Dictionary, Ids, Sums, Unpacked, pack_with, unpack};
 use super::recent::Recent;
 use super::sums::CyclesSum;
 use super::{At, Bad, ChunkKind, ChunkPlace, Packed, address_in, later, offset_of};
@@ -115,10 +115,11 @@ struct Columns {
 }
 
 impl Columns {
-    /// Writes places that lie in order, calls `more` with each row, and packs all.
+    /// Writes places that lie in order, calls `more` with each row, and packs all with these sums
+    /// in front.
     fn pack<T: Packed>(
         mut self,
-        kind: ChunkKind,
+        (kind, sums): (ChunkKind, Option<Sums>),
         rows: &[T],
         mut more: impl FnMut(&mut Self, &T),
     ) -> Vec<u8> {
@@ -159,7 +160,7 @@ impl Columns {
             &self.weights,
             &self.reals,
         ];
-        pack(&ids, rows.len(), &columns)
+        pack_with(&ids, rows.len(), &columns, sums)
     }
 
     /// A weight: a whole number of parts, or else itself.
@@ -199,7 +200,13 @@ fn squares_kind(squares: Option<f64>, known: f64) -> u8 {
 
 /// Packs interrupts that lie in the order of their keys.
 pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
-    Columns::default().pack(ChunkKind::Cycles, rows, |columns, row| {
+    let sums = rows.iter().fold((0_u64, 0_u64), |(samples, weight), row| {
+        (
+            samples.saturating_add(row.samples),
+            weight.saturating_add(row.weight),
+        )
+    });
+    Columns::default().pack((ChunkKind::Cycles, Some(sums)), rows, |columns, row| {
         put(&mut columns.counts, row.samples);
         put(&mut columns.weights, row.weight);
     })
@@ -208,7 +215,7 @@ pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
 /// Packs branches that lie in the order of their keys.
 pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(ChunkKind::Branches, rows, |columns, row| {
+    Columns::default().pack((ChunkKind::Branches, None), rows, |columns, row| {
         let Directions {
             taken,
             not_taken,
@@ -235,7 +242,7 @@ pub(crate) fn encode_branches(rows: &[BranchOf]) -> Vec<u8> {
 /// Packs calls that lie in the order of their keys.
 pub(crate) fn encode_calls(rows: &[CallOf]) -> Vec<u8> {
     let mut recent = Recent::default();
-    Columns::default().pack(ChunkKind::Calls, rows, |columns, row| {
+    Columns::default().pack((ChunkKind::Calls, None), rows, |columns, row| {
         let kind = squares_kind(row.seen.squares, row.seen.weight);
         columns.shapes.push(kind);
         put(&mut columns.counts, row.seen.times);
@@ -397,7 +404,7 @@ pub(crate) fn decode_some_cycles(
     wants: impl Fn(u64) -> bool,
 ) -> Result<(Vec<CyclesOf>, CyclesSum), Bad> {
     let unpacked = unpack(blob)?;
-    let mut rest = CyclesSum::of(&unpacked);
+    let [mut all, mut rest] = [(); 2].map(|()| CyclesSum::of(&unpacked));
     let mut rows = Vec::new();
     let kind = ChunkKind::Cycles;
     each(
@@ -406,6 +413,7 @@ pub(crate) fn decode_some_cycles(
         &unpacked,
         |(process, address, caller), columns| {
             let (samples, weight) = (columns.counts.number()?, columns.weights.number()?);
+            all.add(samples, weight);
             match wants(address) {
                 true => rows.push(CyclesOf {
                     process,
@@ -419,6 +427,7 @@ pub(crate) fn decode_some_cycles(
             Ok(())
         },
     )?;
+    all.check(&unpacked)?;
     Ok((rows, rest))
 }
 

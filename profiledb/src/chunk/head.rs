@@ -9,6 +9,8 @@ use super::{Bad, MOST_RAW};
 
 /// The first byte of a blob.
 const VERSION: u8 = 1;
+/// That of a blob with sums in front of its columns, which need not be unpacked for them.
+const WITH_SUMS: u8 = 2;
 
 /// Bytes in front of what the checksum is of.
 pub(super) const FRONT: usize = 5;
@@ -43,8 +45,16 @@ impl Ids {
     }
 }
 
+/// What interrupts of a blob add up to: how many they are, and what they stand for.
+pub(super) type Sums = (u64, u64);
+
 /// Packs columns.
 pub(super) fn pack(ids: &Ids, rows: usize, columns: &[&[u8]]) -> Vec<u8> {
+    pack_with(ids, rows, columns, None)
+}
+
+/// As [`pack`], with sums in front.
+pub(super) fn pack_with(ids: &Ids, rows: usize, columns: &[&[u8]], sums: Option<Sums>) -> Vec<u8> {
     let mut raw = Vec::with_capacity(columns.iter().map(|column| column.len() + 3).sum());
     for column in columns {
         put(&mut raw, column.len() as u64);
@@ -55,16 +65,23 @@ pub(super) fn pack(ids: &Ids, rows: usize, columns: &[&[u8]]) -> Vec<u8> {
     let mut blob = vec![0; FRONT];
     write_ids(&mut blob, ids);
     put(&mut blob, rows as u64);
+    if let Some((samples, weight)) = sums {
+        blob[0] = WITH_SUMS;
+        put(&mut blob, samples);
+        put(&mut blob, weight);
+    }
     put(&mut blob, raw.len() as u64);
     compress(&raw, &mut blob);
     seal(&mut blob);
     blob
 }
 
-/// Sets version and checksum.
+/// Sets the checksum, and the version unless it is set.
 pub(super) fn seal(blob: &mut [u8]) {
     let sum = crc32fast::hash(&blob[FRONT..]);
-    blob[0] = VERSION;
+    if blob[0] == 0 {
+        blob[0] = VERSION;
+    }
     blob[1..FRONT].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -185,14 +202,28 @@ fn decompress(reader: &mut Reader<'_>, length: usize) -> Result<Vec<u8>, Bad> {
 pub(super) struct Unpacked {
     pub(super) ids: Ids,
     pub(super) rows: usize,
+    /// What its interrupts add up to, where it says that.
+    pub(super) sums: Option<Sums>,
     raw: Vec<u8>,
 }
 
-/// Checks a blob as a whole, and unpacks it.
-pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
-    let mut reader = checked(blob)?;
+/// What stands in front of the columns.
+pub(super) struct Front {
+    pub(super) ids: Ids,
+    pub(super) rows: usize,
+    pub(super) sums: Option<Sums>,
+    length: usize,
+}
+
+/// Checks a blob as a whole, and reads what is in front of its columns, which follow in the reader.
+fn open(blob: &[u8]) -> Result<(Front, Reader<'_>), Bad> {
+    let (mut reader, version) = checked(blob)?;
     let ids = read_ids(&mut reader)?;
     let rows = reader.number()?;
+    let sums = match version {
+        WITH_SUMS => Some((reader.number()?, reader.number()?)),
+        _ => None,
+    };
     let length = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
     if length > MOST_RAW {
         return Err(Bad("says that it is larger than any"));
@@ -202,13 +233,35 @@ pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
     if rows > length {
         return Err(Bad("says that it has more rows than it can"));
     }
-    let raw = decompress(&mut reader, length)?;
-    Ok(Unpacked { ids, rows, raw })
+    let front = Front {
+        ids,
+        rows,
+        sums,
+        length,
+    };
+    Ok((front, reader))
+}
+
+/// Checks a blob as a whole, and reads what is in front of its columns.
+pub(super) fn front(blob: &[u8]) -> Result<Front, Bad> {
+    Ok(open(blob)?.0)
+}
+
+/// Checks a blob as a whole, and unpacks it.
+pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
+    let (front, mut reader) = open(blob)?;
+    let raw = decompress(&mut reader, front.length)?;
+    Ok(Unpacked {
+        ids: front.ids,
+        rows: front.rows,
+        sums: front.sums,
+        raw,
+    })
 }
 
 /// The parameters that the lists of a blob are of.
 pub(crate) fn parameters(blob: &[u8]) -> Result<Vec<i64>, Bad> {
-    Ok(read_ids(&mut checked(blob)?)?.parameters)
+    Ok(read_ids(&mut checked(blob)?.0)?.parameters)
 }
 
 /// The same blob under other ids; `None`, if one of its ids has no other.
@@ -218,7 +271,7 @@ pub(crate) fn relabelled(
     image: impl Fn(i64) -> Option<i64>,
     parameter: impl Fn(i64) -> Option<i64>,
 ) -> Result<Option<Vec<u8>>, Bad> {
-    let mut reader = checked(blob)?;
+    let (mut reader, version) = checked(blob)?;
     let ids = read_ids(&mut reader)?;
     let all = |ids: &[i64], new: &dyn Fn(i64) -> Option<i64>| -> Option<Vec<i64>> {
         ids.iter().map(|id| new(*id)).collect()
@@ -239,21 +292,24 @@ pub(crate) fn relabelled(
         parameters,
     };
     let mut other = vec![0; FRONT];
+    other[0] = version;
     write_ids(&mut other, &ids);
     other.extend_from_slice(reader.take(reader.left())?);
     seal(&mut other);
     Ok(Some(other))
 }
 
-fn checked(blob: &[u8]) -> Result<Reader<'_>, Bad> {
+/// What is behind the checksum, and the version.
+fn checked(blob: &[u8]) -> Result<(Reader<'_>, u8), Bad> {
     let mut reader = Reader::new(blob);
-    if reader.byte()? != VERSION {
+    let version = reader.byte()?;
+    if ![VERSION, WITH_SUMS].contains(&version) {
         return Err(Bad("is of a version that is not known"));
     }
     let sum = u32::from_le_bytes(reader.array()?);
     let rest = blob.get(FRONT..).unwrap_or_default();
     match crc32fast::hash(rest) == sum {
-        true => Ok(reader),
+        true => Ok((reader, version)),
         false => Err(Bad("has not the checksum that it says")),
     }
 }
@@ -311,10 +367,22 @@ impl Dictionary {
 /// The same blob with its columns as they are, not compressed.
 #[cfg(test)]
 pub(super) fn plain(blob: &[u8]) -> Result<Vec<u8>, Bad> {
+    let sums = front(blob)?.sums;
+    with_sums(blob, sums)
+}
+
+/// The same with other sums in front, or none.
+#[cfg(test)]
+pub(super) fn with_sums(blob: &[u8], sums: Option<Sums>) -> Result<Vec<u8>, Bad> {
     let unpacked = unpack(blob)?;
     let mut plain = vec![0; FRONT];
     write_ids(&mut plain, &unpacked.ids);
     put(&mut plain, unpacked.rows as u64);
+    if let Some((samples, weight)) = sums {
+        plain[0] = WITH_SUMS;
+        put(&mut plain, samples);
+        put(&mut plain, weight);
+    }
     put(&mut plain, unpacked.raw.len() as u64);
     plain.push(0);
     plain.extend(unpacked.raw);

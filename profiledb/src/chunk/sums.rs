@@ -1,6 +1,6 @@
 //! What the interrupts of a chunk add up to.
 
-use super::head::{Unpacked, unpack};
+use super::head::{Ids, Sums, Unpacked, front, unpack};
 use super::{Bad, ChunkKind, ChunkPlace, address_in, later};
 use crate::join::join_equal;
 
@@ -19,12 +19,26 @@ pub(crate) struct CyclesSum {
 impl CyclesSum {
     /// Of none of a chunk's interrupts yet.
     pub(super) fn of(unpacked: &Unpacked) -> Self {
-        let processes = unpacked.ids.processes.iter();
+        Self::new(&unpacked.ids, unpacked.rows, (0, 0))
+    }
+
+    fn new(ids: &Ids, rows: usize, (samples, weight): Sums) -> Self {
+        let processes = ids.processes.iter();
         Self {
-            rows: unpacked.rows,
+            rows,
             processes: processes.map(|(process, _)| *process).collect(),
-            samples: 0,
-            weight: 0,
+            samples,
+            weight,
+        }
+    }
+
+    /// Checks that this is what all interrupts of a chunk add up to, where it says that.
+    pub(super) fn check(&self, unpacked: &Unpacked) -> Result<(), Bad> {
+        match unpacked.sums {
+            Some(sums) if sums != (self.samples, self.weight) => {
+                Err(Bad("has not the sums that it says"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -35,8 +49,12 @@ impl CyclesSum {
 }
 
 /// Adds up interrupts without a look at where they are: of most of the chunks of a long time,
-/// nothing else is asked.
+/// nothing else is asked. Nearly all have their sums in front.
 pub(crate) fn sum_cycles(blob: &[u8]) -> Result<CyclesSum, Bad> {
+    let front = front(blob)?;
+    if let Some(sums) = front.sums {
+        return Ok(CyclesSum::new(&front.ids, front.rows, sums));
+    }
     let unpacked = unpack(blob)?;
     let [_, _, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
     let mut sum = CyclesSum::of(&unpacked);
@@ -98,6 +116,7 @@ pub(crate) fn sum_instructions(
     for column in [runs, addresses, counts, weights] {
         column.end()?;
     }
+    all.check(&unpacked)?;
     if unpacked.ids.processes.len() > 1 {
         join_equal(sums, |sum| sum.address, |sum, more| sum.add(*more));
     }

@@ -241,7 +241,20 @@ fn counts_round_trip() {
         assert!(some.iter().eq(cycles.iter().filter(is_wanted)));
         let samples_of_some: u64 = some.iter().map(|row| row.samples).sum();
         assert_eq!(samples_of_some + rest.samples, samples);
-        assert_eq!(decode_cycles(of_cycles, &blob), Ok(cycles));
+        // Blobs of older versions have no sums in front.
+        let older = head::with_sums(&blob, None).expect("it is good");
+        let of_older = sum_cycles(&older).expect("it is good");
+        assert_eq!(
+            (of_older.samples, of_older.weight),
+            (sum.samples, sum.weight)
+        );
+        let wrong = Some((sum.samples + 1, sum.weight));
+        let wrong = head::with_sums(&blob, wrong).expect("it is good");
+        assert!(decode_cycles(of_cycles, &wrong).is_err());
+        assert!(sum_instructions(of_cycles, &wrong, &mut Vec::new()).is_err());
+        for blob in [&blob, &older] {
+            assert_eq!(decode_cycles(of_cycles, blob).as_ref(), Ok(&cycles));
+        }
         let read = decode_branches(place(ChunkKind::Branches), &encode_branches(&branches))
             .expect("they are good");
         for (read, written) in read.iter().zip(&branches) {

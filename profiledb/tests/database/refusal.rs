@@ -72,8 +72,8 @@ fn newer_schema() -> Outcome {
     let dir = tempdir()?;
     let path = dir.path().join("newer.db");
     database(&path, 1)?;
-    Connection::open(&path)?.pragma_update(None, "user_version", 7)?;
-    refused(&path, "schema version 7, this program knows up to 6")
+    Connection::open(&path)?.pragma_update(None, "user_version", 8)?;
+    refused(&path, "schema version 8, this program knows up to 7")
 }
 
 /// So is one that lacks what today's has, and it is not called damaged.
@@ -91,7 +91,7 @@ fn older_schema() -> Outcome {
 #[test]
 fn other_schema_meanwhile() -> Outcome {
     let dir = tempdir()?;
-    for (version, says) in [(7, "schema version 7"), (1, "of an older vcpi")] {
+    for (version, says) in [(8, "schema version 8"), (1, "of an older vcpi")] {
         let path = dir.path().join(format!("{version}.db"));
         let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
         writer.begin(0, 60)?.commit()?;

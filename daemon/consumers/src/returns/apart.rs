@@ -90,7 +90,8 @@ mod tests {
     /// wherever windows begin.
     #[test]
     fn where_windows_begin() {
-        let round = |at: u32| at % 1_000 >= 900 && at % 1_000 < 996 && (at % 1_000 - 900) % 8 == 0;
+        let round =
+            |at: u32| at % 1_000 >= 900 && at % 1_000 < 996 && (at % 1_000 - 900).is_multiple_of(8);
         for begins in [0..1_000, 0..900, 700..900, 880..990] {
             let apart = of_windows(begins.clone(), round);
             let unseen = apart.unseen(1_100);

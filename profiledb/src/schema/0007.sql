@@ -1,0 +1,2 @@
+-- Chunks of interrupts may have what these add up to in front of their columns, which readers before
+-- this version do not know.
