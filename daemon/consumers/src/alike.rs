@@ -6,12 +6,20 @@
 //! the one before, and all of a window together do not: when the turns have come round some times,
 //! each value was met as often as it is executed. A value that lasts for the whole window is equal
 //! to the first all the way.
+//!
+//! Where nearly all windows begin with one value, this says nothing: what comes behind it is all
+//! that there is to compare with. Then the events of a window tell by how each follows from the one
+//! before ([`Sequence`]).
 
-use hotlist::Hotlist;
+use hotlist::{Estimates, Hotlist};
 
 /// How far the values of a window may depend on the first: a share of executions is off by about
 /// this part of what lies between the shares of time and of executions.
 const MOST_ALIKE: f64 = 0.1;
+/// A share of executions may be off by so much because of what windows begin with.
+const MOST_OFF: f64 = 0.03;
+/// Standard errors that chance is granted.
+const ERRORS: f64 = 2.0;
 
 /// Values compared with the first of their windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +65,12 @@ impl Alike {
     /// The part of the values that are what the first is because it is, and how large it may be of
     /// values that do not depend on it; `None` of a constant.
     fn part(&self) -> Option<(f64, f64)> {
+        let (alike, error) = self.measured()?;
+        Some((alike, MOST_ALIKE + ERRORS * error))
+    }
+
+    /// That part, and its standard error where it is none.
+    fn measured(&self) -> Option<(f64, f64)> {
         let pairs = self.pairs as f64;
         let (other, others) = (pairs - self.expected, pairs - self.by_time);
         if other < 1.0 || others < 1.0 {
@@ -67,8 +81,73 @@ impl Alike {
         // a t + (1 - a) e on average: equal to the first more often than by chance by a (1 - t).
         let alike = (self.equal as f64 - self.expected) / others;
         let error = (self.expected * other / pairs).sqrt() / others;
-        Some((alike, MOST_ALIKE + 2.0 * error))
+        Some((alike, error))
     }
+}
+
+/// How each event of a window follows from the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sequence {
+    /// Events behind the first ones of their windows.
+    events: u64,
+    /// Some of them, compared with the ones before them.
+    steps: Alike,
+}
+
+impl Sequence {
+    /// Counts an event that is not the first of its window so often.
+    pub(super) fn saw(&mut self, times: u64) {
+        self.events += times;
+    }
+
+    /// Compares an event with the one before, which has this share.
+    pub(super) fn step(&mut self, is_equal: bool, among: f64) {
+        self.steps.count(is_equal, among, among);
+    }
+
+    /// Whether shares of later events may be off by more than [`MOST_OFF`] because windows begin
+    /// with some values: of `firsts` windows, whose shares differ from those of later events by at
+    /// most `apart`. And whether events take turns then.
+    ///
+    /// In a chain whose neighbours have the correlation a, the n events behind the first are off by
+    /// (a + a^2 + ... + a^n) / n of that difference, on average. Of events that take turns, the sum
+    /// is between a and 0.
+    pub(super) fn may_be_off(&self, firsts: u64, apart: f64) -> Option<IsInTurns> {
+        let (alike, error) = self.steps.measured()?;
+        let certain = (alike.abs() - ERRORS * error).clamp(0.0, 1.0);
+        let events = (self.events as f64 / firsts.max(1) as f64).max(1.0);
+        let is_in_turns = alike < 0.0;
+        let sum = match is_in_turns {
+            true => certain,
+            false if certain < 1.0 => certain * (1.0 - certain.powf(events)) / (1.0 - certain),
+            false => events,
+        };
+        (sum / events * apart > MOST_OFF).then_some(IsInTurns(is_in_turns))
+    }
+}
+
+/// Whether events take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IsInTurns(pub(super) bool);
+
+/// The most that lies between the shares of a value in two lists.
+pub(super) fn apart(one: &Hotlist<u64>, other: &Hotlist<u64>) -> f64 {
+    let shares = |list: &Hotlist<u64>| {
+        let list = Estimates::from(list);
+        let all = list.events.max(1.0);
+        let shares = list
+            .tuples()
+            .map(move |tuple| (tuple.value, tuple.estimate / all));
+        shares.collect::<Vec<(u64, f64)>>()
+    };
+    let (one, other) = (shares(one), shares(other));
+    let of = |list: &[(u64, f64)], value: u64| {
+        let found = list.iter().find(|(of, _)| *of == value);
+        found.map_or(0.0, |(_, share)| *share)
+    };
+    let values = one.iter().chain(&other).map(|(value, _)| *value);
+    let apart = values.map(|value| (of(&one, value) - of(&other, value)).abs());
+    apart.fold(0.0, f64::max)
 }
 
 #[cfg(test)]

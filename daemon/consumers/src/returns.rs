@@ -29,7 +29,7 @@
 
 use hotlist::{Generator, Hotlist};
 
-use super::alike::{Alike, share};
+use super::alike::{self, Alike, IsInTurns, Sequence, share};
 
 mod apart;
 
@@ -56,8 +56,12 @@ pub struct Returns {
     apart: Apart,
     /// The value of the first event of the present window, which is one of time.
     first_value: Option<u64>,
+    /// That of the event before.
+    value_before: Option<u64>,
     /// How far those accepted depend on the first.
     alike: Alike,
+    /// How they follow from those before.
+    sequence: Sequence,
     /// The known values.
     pub list: Hotlist<u64>,
 }
@@ -90,7 +94,9 @@ impl Returns {
             last_window: 0,
             apart: Apart::default(),
             first_value: None,
+            value_before: None,
             alike: Alike::default(),
+            sequence: Sequence::default(),
             list,
         }
     }
@@ -98,7 +104,7 @@ impl Returns {
     /// Takes notice of the first event of a window that counts so often.
     pub(super) fn begins(&mut self, depth: u32, long: u32, value: Option<u64>, times: u32) {
         self.apart.came_by((None, depth), long, times);
-        self.first_value = value;
+        (self.first_value, self.value_before) = (value, value);
     }
 
     /// Counts an event that is not the first of its window. `firsts` are the known values of those
@@ -112,6 +118,8 @@ impl Returns {
     ) {
         let depths = (Some(at.before), at.depth);
         self.apart.came_by(depths, at.long, at.times);
+        self.sequence.saw(u64::from(at.times));
+        let before = std::mem::replace(&mut self.value_before, value);
         let gap = at.depth.saturating_sub(at.before);
         let times = accepted((gap, at.long), at.times, coins);
         if times == 0 {
@@ -124,6 +132,11 @@ impl Returns {
         };
         if let Some(first) = self.first_value.filter(|_| at.as_first) {
             self.compare(first, firsts, value);
+        }
+        if let Some((before, share)) =
+            before.and_then(|before| Some((before, share(&self.list, before)?)))
+        {
+            self.sequence.step(before == value, share);
         }
         let window = at.window as u32;
         let opens = self.last_window != window;
@@ -160,6 +173,13 @@ impl Returns {
     /// Whether values take turns of which a window sees few.
     pub(super) fn take_turns(&self) -> bool {
         self.alike.is_unlike()
+    }
+
+    /// Whether shares of later events are off, by how they follow from so many first ones, which
+    /// are those of a list; and whether they take turns then.
+    pub(super) fn may_be_off(&self, firsts: u64, of_firsts: &Hotlist<u64>) -> Option<IsInTurns> {
+        let apart = alike::apart(of_firsts, &self.list);
+        self.sequence.may_be_off(firsts, apart)
     }
 
     /// How many executions have no other one near.
@@ -413,6 +433,30 @@ mod tests {
         assert!((time - 80.0).abs() < 2.0, "{time} for 80");
         assert!((executions - 33.3).abs() < 3.0, "{executions} for 33.3");
         assert!(known > 0.97 && independent, "{known}");
+    }
+
+    /// Two values that take turns, of which nearly all windows begin with the one that comes behind
+    /// a slow stretch: windows see two or three more, more often of the other value, and comparing
+    /// these with the first says nothing. Where they see many, they are right.
+    #[test]
+    fn turns_with_one_first() {
+        let turns = |long: u32, short: u32| {
+            let mut turn = 0;
+            seen(move |_| {
+                turn = (turn + 1) % 2;
+                match turn {
+                    0 => stretch(2, long, 900),
+                    _ => stretch(1, short, 10),
+                }
+            })
+        };
+        let (time, executions, _, independent) = turns(75, 20);
+        assert!(time > 95.0 && !independent, "{executions}");
+        let (_, executions, _, independent) = turns(7, 2);
+        assert!(
+            (executions - 50.0).abs() < 3.0 && independent,
+            "{executions}"
+        );
     }
 
     /// Where an instruction mostly does not come back within a window, most of its executions are

@@ -5,6 +5,7 @@ use hotlist::{Estimates, Generator, Hotlist, Sum};
 
 use super::visits::Place;
 use super::{Moment, ValueProfile, Values, tuple_bytes};
+use crate::alike::IsInTurns;
 use crate::events::{NONE, Shared};
 use crate::returns::{Later, MOST_TURNED_AWAY, Returns};
 
@@ -122,12 +123,16 @@ impl Values {
         let visit = Place::of(&profile.key).and_then(|place| self.visits.of(&place));
         let apart = visit.map_or(returns.apart(), |visit| visit.apart());
         let (reached, unknown) = returns.reached_and_unknown(apart);
+        let of_list = |list| returns.may_be_off(profile.reached, list);
+        let off = visit
+            .and_then(|visit| visit.may_be_off())
+            .or_else(|| profile.list.as_ref().and_then(of_list));
         let are_callers = visit.is_none_or(|visit| visit.is_independent());
         Some(Executions {
             reached,
             unknown,
-            is_independent: are_callers && returns.is_independent(),
-            take_turns: are_callers && returns.take_turns(),
+            is_independent: are_callers && returns.is_independent() && off.is_none(),
+            take_turns: are_callers && (returns.take_turns() || off == Some(IsInTurns(true))),
             returns,
         })
     }

@@ -11,7 +11,7 @@ use interpreter::Parameter;
 use rustc_hash::FxHashMap;
 
 use super::{Moment, ProfileKey, ValueSlots, Values};
-use crate::alike::Alike;
+use crate::alike::{Alike, IsInTurns, Sequence};
 use crate::events::{NONE, Owner, PcId, Shared};
 use crate::returns::{Apart, accepted};
 
@@ -70,8 +70,12 @@ pub(super) struct Visit {
     firsts: u64,
     laters: u64,
     callers: Vec<Caller>,
+    /// Who called at the event before.
+    before: PcId,
     /// How far the caller of a later event depends on that of the first.
     alike: Alike,
+    /// How it follows from the one before.
+    sequence: Sequence,
 }
 
 /// Callers that are told apart in one place; all others are one.
@@ -96,7 +100,9 @@ impl Visit {
             firsts: 0,
             laters: 0,
             callers: Vec::new(),
+            before: PcId(NONE),
             alike: Alike::default(),
+            sequence: Sequence::default(),
         }
     }
 
@@ -149,9 +155,11 @@ impl Visit {
             self.firsts += count;
             self.callers[at].firsts += count;
         } else {
+            self.sequence.saw(count);
             let gap = moment.depth.saturating_sub(before);
             self.later(at, accepted((gap, long), times, &mut shared.coins));
         }
+        self.before = by;
         self.last = Visited {
             opens,
             before,
@@ -174,6 +182,13 @@ impl Visit {
             let is_equal = self.callers[at].pc == self.first;
             self.alike.count(is_equal, among, of_firsts);
         }
+        if let Some(before) = self.callers.iter().find(|of| of.pc == self.before)
+            && self.laters > 0
+        {
+            let among = before.laters as f64 / self.laters as f64;
+            let is_equal = self.callers[at].pc == self.before;
+            self.sequence.step(is_equal, among);
+        }
         self.laters += times;
         self.callers[at].laters += times;
     }
@@ -181,6 +196,15 @@ impl Visit {
     /// How many events have no other one near.
     pub(super) fn apart(&self) -> &Apart {
         &self.apart
+    }
+
+    /// Whether the shares of callers are off, by how later ones follow from the first; and whether
+    /// they take turns then.
+    pub(super) fn may_be_off(&self) -> Option<IsInTurns> {
+        let [firsts, laters] = [self.firsts, self.laters].map(|all| all.max(1) as f64);
+        let apart = |of: &Caller| (of.firsts as f64 / firsts - of.laters as f64 / laters).abs();
+        let apart = self.callers.iter().map(apart).fold(0.0, f64::max);
+        self.sequence.may_be_off(self.firsts, apart)
     }
 
     /// Whether who called later does not depend on who called first.

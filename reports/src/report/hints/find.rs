@@ -4,6 +4,8 @@ mod control;
 mod judge;
 mod memory;
 
+pub(super) use control::COPIES;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -58,6 +60,14 @@ pub(super) struct Opportunity {
     pub(super) divisions: BTreeSet<u64>,
     /// All instructions that it decides, with the cycles that they have.
     pub(super) places: BTreeMap<u64, f64>,
+}
+
+impl Opportunity {
+    /// Leaves a part of what the value decides.
+    fn scale(&mut self, part: f64) {
+        self.folded *= part;
+        self.places.values_mut().for_each(|cycles| *cycles *= part);
+    }
 }
 
 /// A division by what becomes a number.
@@ -165,9 +175,10 @@ impl<'v, 'p> Search<'v, 'p> {
         let entries: BTreeSet<usize> = of_arguments.map(|row| row.pc).collect();
         let callees = Callees::new(view, &entries);
         let mut found: Vec<Opportunity> = Vec::new();
-        for by_caller in [false, true] {
-            let all = view.values_once(by_caller, |pc| callees.canonical(pc));
-            for values in &all {
+        let [of_all, of_sites] =
+            [false, true].map(|by_caller| view.values_once(by_caller, |pc| callees.canonical(pc)));
+        for (by_caller, all) in [(false, &of_all), (true, &of_sites)] {
+            for values in all {
                 if !values.is_argument() {
                     let seen = self.in_code(values).filter(|_| !by_caller);
                     found.extend(seen.and_then(|seen| self.judge(&seen)));
@@ -178,10 +189,10 @@ impl<'v, 'p> Search<'v, 'p> {
                 let Some(argument) = argument.filter(|_| live.known) else {
                     continue;
                 };
-                let mut values = values.narrowed(argument.bits);
-                values.parameter = live.name(argument);
+                let mut own = values.narrowed(argument.bits);
+                own.parameter = live.name(argument);
                 let seen = KnownValue {
-                    values: &values,
+                    values: &own,
                     known: KnownPlace::AtEntry(argument.register, argument.bits),
                     argument: Some(argument.index),
                     extended: None,
@@ -189,14 +200,44 @@ impl<'v, 'p> Search<'v, 'p> {
                 // What holds for all calls needs no word for each site.
                 let is_told = by_caller
                     && found.iter().any(|of| {
-                        of.pc == values.pc && of.parameter == values.parameter && of.site.is_none()
+                        of.pc == own.pc && of.parameter == own.parameter && of.site.is_none()
                     });
-                if !is_told {
-                    found.extend(self.judge(&seen));
+                let judged = Some(&seen).filter(|_| !is_told);
+                let Some(mut judged) = judged.and_then(|seen| self.judge(seen)) else {
+                    continue;
+                };
+                if !by_caller {
+                    let is_of_it =
+                        |of: &&Values| of.pc == values.pc && of.parameter == values.parameter;
+                    let sites = of_sites.iter().filter(is_of_it);
+                    let sites = sites.map(|site| site.narrowed(argument.bits));
+                    judged.scale(self.part_of_sites(&own, sites));
                 }
+                found.push(judged);
             }
         }
         found
+    }
+
+    /// The part of a prediction that is left where the value comes from call sites that have less of
+    /// the function's time than of its calls, or of what windows begin with.
+    fn part_of_sites(&self, values: &Values, sites: impl Iterator<Item = Values>) -> f64 {
+        let function = self.view.symbols.function_of(values.pc);
+        let (Some(function), Some(share)) = (function, values.shares.first()) else {
+            return 1.0;
+        };
+        let (mut all, mut of_value) = (0.0, 0.0);
+        for site in sites.filter(|site| site.caller.is_some()) {
+            let own = site.shares.iter().find(|own| own.value == share.value);
+            let heat = self.under(function, site.caller).cycles;
+            all += heat;
+            of_value += heat * own.map_or(0.0, |own| own.percent);
+        }
+        // Most of the time has to be that of known sites.
+        match all * 2.0 < self.under(function, None).cycles || all <= 0.0 {
+            true => 1.0,
+            false => (of_value / all / share.percent).min(1.0),
+        }
     }
 
     /// What a register or memory has within a function, if it is worth a look: what a load brings,

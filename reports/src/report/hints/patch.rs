@@ -111,6 +111,9 @@ impl PatchIs {
     }
 }
 
+/// What stands before a function's name in the parameter of a size that it is called with.
+pub(super) const SIZE_OF: &str = "size of ";
+
 /// What is said in place of a patch begins so.
 const NO_PATCH: &str = "no patch:";
 
@@ -196,6 +199,18 @@ fn qualified(name: &str) -> &str {
     // Functions of templates are told with their result.
     let start = outside(name).filter(|(_, c)| *c == ' ').last();
     start.and_then(|(at, _)| name.get(at + 1..)).unwrap_or(name)
+}
+
+/// A function's name as the source may say it: what a thunk leads to, and what is in a namespace
+/// without a name as where that is.
+fn source_name(name: &str) -> String {
+    let name = name.rsplit("thunk to ").next().unwrap_or(name);
+    name.replace("(anonymous namespace)::", "")
+}
+
+/// Whether a name belongs to what a function declares, which nobody else can name.
+fn is_within_function(name: &str) -> bool {
+    name.contains(")::")
 }
 
 /// What stands before the last part of a qualified name, and that part.

@@ -6,9 +6,9 @@ use std::path::Path;
 use iced_x86::Register;
 
 use super::Hint;
-use super::find::{Division, Opportunity};
+use super::find::{COPIES, Division, Opportunity};
 use super::fold::{KnownPlace, Results};
-use super::patch::{HintKind, Told, Unclear, divided_by, patch, without_number};
+use super::patch::{HintKind, SIZE_OF, Told, Unclear, divided_by, patch, without_number};
 use crate::code::{decode, direct_target};
 use crate::render::{percent, rounded};
 use crate::sources::Sources;
@@ -30,6 +30,10 @@ pub(super) fn hint(
     let language = language(view, image, shown, &place);
     let source = line_of(&place);
     let source_text = sources.at(&place, Path::new(view.image_path(image)));
+    let callee = found.callee.as_deref().map(|callee| {
+        let text = source_text.as_deref().unwrap_or_default();
+        called_in(text, callee)
+    });
     let declared = found.argument.and_then(|_| {
         let mut all = view.symbols.parameters(image, &[pc.address].into());
         all.remove(&pc.address)
@@ -63,7 +67,7 @@ pub(super) fn hint(
     let computed = found.division.filter(|division| division.is_computed);
     let divisor = computed.and_then(|of| of.number().text(of.by, of.bits, language));
     let told = Told {
-        function: found.callee.as_deref().unwrap_or(&function),
+        function: callee.unwrap_or(&function),
         variable: name.as_deref(),
         value: &value,
         typed: &typed,
@@ -97,7 +101,10 @@ pub(super) fn hint(
         address: format!("0x{:x}", pc.address),
         caller: found.site.map(|site| view.symbols.name_of(site)),
         call_site: found.site.map(|site| view.address(site)),
-        parameter: found.parameter.clone(),
+        parameter: match callee {
+            Some(callee) => format!("{SIZE_OF}{callee}"),
+            None => found.parameter.clone(),
+        },
         variable: name,
         also: other_lines(view, found, image, source.as_deref()),
         source,
@@ -143,6 +150,18 @@ fn line_of(place: &SourcePlace) -> Option<String> {
         Some(line) => format!("{file}:{line}"),
         None => file.to_string(),
     })
+}
+
+/// What a line calls a function that copies or compares: one implementation may stand for several.
+fn called_in<'a>(line: &str, callee: &'a str) -> &'a str {
+    let words: BTreeSet<&str> = line
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .collect();
+    let mut others = COPIES.into_iter().filter(|name| words.contains(name));
+    match (words.contains(callee), others.next(), others.next()) {
+        (false, Some(other), None) => other,
+        _ => callee,
+    }
 }
 
 /// The least part of the time that a value decides for its line to be told, and how many are.

@@ -8,7 +8,7 @@ use iced_x86::Instruction;
 use super::{Opportunity, Search};
 use crate::code::direct_target;
 use crate::elf::Elf;
-use crate::report::hints::patch::HintKind;
+use crate::report::hints::patch::{HintKind, SIZE_OF};
 use crate::report::targets::{self, ExecutedTargets};
 use crate::report::{copies, is_supported};
 use crate::view::{Base, View};
@@ -18,7 +18,8 @@ const BRANCH: f64 = 0.25;
 /// The least share of a branch's direction that is worth a word, in percent.
 const DIRECTION: f64 = 95.0;
 /// Functions that compilers write out where they know the size.
-const COPIES: [&str; 6] = ["bcmp", "memcmp", "memcpy", "memmove", "mempcpy", "memset"];
+pub(in crate::report::hints) const COPIES: [&str; 6] =
+    ["bcmp", "memcmp", "memcpy", "memmove", "mempcpy", "memset"];
 /// Longer copies stay calls, whatever is known of their sizes.
 const LONGEST_COPY: u64 = 128;
 
@@ -59,7 +60,7 @@ impl Search<'_, '_> {
                 site: None,
                 function: view.symbols.function_of(site),
                 callee: Some(row.function.to_owned()),
-                parameter: format!("size of {}", row.function),
+                parameter: format!("{SIZE_OF}{}", row.function),
                 argument: None,
                 is_argument: false,
                 known: None,

@@ -14,8 +14,42 @@ use crate::report::is_supported;
 use crate::symbols::FunctionId;
 use crate::view::Share;
 
-/// The part of a division's time that one by a number does not take: rather less than it is.
-const DIVISION: f64 = 0.25;
+/// The part of a division's time that one by a number does not take. A divisor of today takes some
+/// ten cycles, and so may what stands in its place: a multiplication and shifts, with additions
+/// where there is a sign, or the factor has one bit too many ([`has_short_factor`]), and another
+/// multiplication for the rest (`docs/decisions/081-hints.md`).
+fn saved_part(division: &Division) -> f64 {
+    let is_short = !division.is_signed && has_short_factor(division.by, division.bits);
+    match (division.results, is_short) {
+        _ if division.by.is_power_of_two() => 0.75,
+        (Results::Quotient, true) => 0.4,
+        (Results::Quotient, false) => 0.2,
+        (Results::Both, _) => 0.2,
+        (Results::Rest, true) => 0.2,
+        (Results::Rest, false) => 0.1,
+    }
+}
+
+/// Whether an unsigned division by a number is a multiplication by a factor of as many bits, and a
+/// shift (T. Granlund and P. L. Montgomery, Division by Invariant Integers using Multiplication,
+/// 1994).
+fn has_short_factor(by: u64, bits: u32) -> bool {
+    // Shifts in front of it take the twos out.
+    let even = by.trailing_zeros();
+    let (by, bits) = (u128::from(by >> even), bits.saturating_sub(even));
+    if by <= 1 || bits == 0 {
+        return true;
+    }
+    // The smallest power of two whose product rounds right for all dividends.
+    (0..=64).any(|shift| {
+        let Some(power) = 1_u128.checked_shl(bits + shift).filter(|power| *power > by) else {
+            return false;
+        };
+        let factor = power.div_ceil(by);
+        let over = factor * by - power;
+        over <= 1 << shift && factor >> (bits + even) == 0
+    })
+}
 
 /// A value that is frequent enough, and the time that could depend on it.
 struct Candidate<'s> {
@@ -185,9 +219,14 @@ impl Search<'_, '_> {
         // The division that a place tells of. A processor that divides is interrupted behind the
         // division.
         let mut told: BTreeMap<u64, u64> = BTreeMap::new();
-        for at in folded.divisions.keys() {
+        let known = (of.value, of.bits);
+        let divisions = folded.divisions.iter();
+        let divisions: BTreeMap<u64, Division> = divisions
+            .filter_map(|(at, by)| Some((*at, division(code, *at, *by, known)?)))
+            .collect();
+        for (at, division) in &divisions {
             for place in code.behind(*at).into_iter().chain([*at]) {
-                parts.insert(place, DIVISION);
+                parts.insert(place, saved_part(division));
                 told.insert(place, *at);
             }
         }
@@ -197,12 +236,6 @@ impl Search<'_, '_> {
         waits.append(&mut code.behind_others(&removed.copied().collect()));
         parts.extend(folded.constant.difference(&waits).map(|at| (*at, 1.0)));
         let kind_of_place = kind_of_place(code, seen.known, places);
-        let known = (of.value, of.bits);
-        let divisions = folded.divisions.iter();
-        let divisions: BTreeMap<u64, Division> = divisions
-            .filter_map(|(at, by)| Some((*at, division(code, *at, *by, known)?)))
-            .collect();
-
         let pcs = self.view.pcs_of(of.function);
         let (mut cycles, mut samples, mut of_divisions) = (0.0, 0, 0.0);
         let mut hottest: Option<(f64, u64)> = None;
@@ -313,5 +346,22 @@ fn number(value: u64, text: String) -> String {
     match value < SMALL {
         true => value.to_string(),
         false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_short_factor;
+
+    /// As compilers have it: 7 and its like need a factor of a bit more.
+    #[test]
+    fn factors() {
+        for by in [1, 2, 3, 5, 6, 9, 10, 11, 12, 13, 14, 100, 641, 1000, 28] {
+            assert!(has_short_factor(by, 32), "{by}");
+        }
+        for by in [7, 19, 21, 27, 31, 37] {
+            assert!(!has_short_factor(by, 32), "{by}");
+        }
+        assert!(!has_short_factor(7, 64) && has_short_factor(10, 64));
     }
 }

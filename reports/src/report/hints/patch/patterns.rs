@@ -1,7 +1,7 @@
 //! Patterns to fill in, where a line of the source cannot be written anew.
 
 use super::targets::MethodCall;
-use super::{HintKind, Told, short};
+use super::{HintKind, Told, is_within_function, short, source_name};
 use crate::variables::Language;
 
 /// The lines of a patch; none in a language that has no patterns.
@@ -66,11 +66,16 @@ fn in_c(kind: HintKind, language: Language, told: &Told<'_>) -> Vec<String> {
             format!("    {f}(..., size);"),
         ],
         HintKind::IndirectTarget => {
-            let method = MethodCall::of(value).filter(|_| language == Language::Cpp);
-            if let Some(method) = method {
-                return method.pattern();
+            let value = source_name(value);
+            let method = MethodCall::of(&value).filter(|_| language == Language::Cpp);
+            if let Some(method) = method.filter(|_| !is_within_function(&value)) {
+                let lines = method.pattern();
+                return [vec![method.condition_of_type()], lines].concat();
             }
-            let target = short(value);
+            let target = match value.rsplit_once(")::") {
+                Some((_, local)) => short(local),
+                None => short(&value),
+            };
             vec![
                 format!("if (__builtin_expect(callee == {target}, 1))"),
                 format!("    {target}(...);"),
@@ -129,8 +134,9 @@ fn in_rust(kind: HintKind, told: &Told<'_>) -> Vec<String> {
         }
         HintKind::CopySize => copy_in_rust(&f, value),
         HintKind::IndirectTarget => vec![
-            "// an enum in place of the trait object, so that match calls it directly:".to_owned(),
-            format!("// {value}"),
+            "// a test for this function, or an enum in place of a trait object, so that it is called"
+                .to_owned(),
+            format!("// directly: {value}"),
         ],
         HintKind::PredictableBranch => {
             let rare = told

@@ -13,7 +13,9 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 use super::function::{Function, names};
 use super::rewritten::{both, calls, divisor, is_calculated, of_call, reads, with_number};
 use super::targets::MethodCall;
-use super::{HintKind, PatchIs, qualified, split_qualified};
+use super::{
+    HintKind, PatchIs, SIZE_OF, is_within_function, qualified, source_name, split_qualified,
+};
 use crate::code::decode;
 use crate::elf::Elf;
 use crate::guard::fenced;
@@ -44,19 +46,19 @@ pub(in super::super) fn ready(
     }
     let lines = match hint.kind {
         HintKind::CopySize | HintKind::IndirectTarget => {
-            let function = found.callee.as_deref().unwrap_or(&hint.function);
-            of_call(hint.kind, site.language, site.line, function, &hint.value)
+            let copied = hint.parameter.strip_prefix(SIZE_OF);
+            let function = copied.unwrap_or(&hint.function);
+            let value = source_name(&hint.value);
+            let lines = of_call(hint.kind, site.language, site.line, function, &value);
+            lines.filter(|_| !is_within_function(&value))
         }
         HintKind::Divisor | HintKind::Modulus => site.of_division(found, hint),
         HintKind::SemiInvariantLoad | HintKind::SemiInvariantRegister => site.of_read(found, hint),
         _ => None,
     };
     let lines = lines?;
-    Some(match site.undeclared(hint, sources) {
-        Some(name) => {
-            let missing = format!("/* {name} is not declared above: it must be, to be called */");
-            (PatchIs::Pattern, [vec![missing], lines].concat())
-        }
+    Some(match site.missing(hint, sources) {
+        Some(missing) => (PatchIs::Pattern, [vec![missing], lines].concat()),
         None => (PatchIs::Ready, lines),
     })
 }
@@ -110,23 +112,28 @@ impl<'v, 'p, 'h> Site<'v, 'p, 'h> {
         })
     }
 
-    /// The function that a direct call would have to name, if none of the file's lines in front of
-    /// it names that: those of C and C++ are declared before they are called.
-    fn undeclared<'n>(&self, hint: &'n Hint, sources: &mut Sources) -> Option<&'n str> {
+    /// What is not known of a direct call, as a comment: whether the objects of a virtual one are of
+    /// the class that has the function, and in C and C++ whether the function is declared before, if
+    /// none of the file's lines in front of the call names it.
+    fn missing(&self, hint: &Hint, sources: &mut Sources) -> Option<String> {
         let is_c = matches!(self.language, Language::C | Language::Cpp);
         if hint.kind != HintKind::IndirectTarget || !is_c {
             return None;
         }
-        // A class that has a virtual function is known where that is called, or nearly always.
-        let is_method = self.language == Language::Cpp && MethodCall::of(&hint.value).is_some();
-        let name = qualified(&hint.value);
+        let value = source_name(&hint.value);
+        if self.language == Language::Cpp
+            && let Some(method) = MethodCall::of(&value)
+        {
+            return Some(method.condition_of_type());
+        }
+        let name = qualified(&value);
         let name = split_qualified(name).map_or(name, |(_, last)| last);
         let wanted: BTreeSet<u32> = (1..self.number.min(MOST_ABOVE)).collect();
         let image = Path::new(self.view.image_path(self.image));
         let rows = sources.around(&self.file, image, &wanted, wanted.len());
         let mut above = rows.iter().map(|(_, lines)| lines.join("\n"));
-        let is_named = is_method || above.any(|text| names(self.language, &text, name));
-        (!is_named).then_some(name)
+        let is_named = above.any(|text| names(self.language, &text, name));
+        (!is_named).then(|| format!("/* {name} is not declared above: it must be, to be called */"))
     }
 
     /// The line with a case for what it divides by.

@@ -37,6 +37,15 @@ impl<'a> MethodCall<'a> {
         )
     }
 
+    /// What has to hold for the case to be taken, and to compile.
+    pub(super) fn condition_of_type(&self) -> String {
+        format!(
+            "/* if objects are of {} itself: a class derived from it may have its function; needs \
+             <typeinfo> */",
+            self.class
+        )
+    }
+
     /// A pattern to fill in.
     pub(super) fn pattern(&self) -> Vec<String> {
         let (condition, call) = self.texts("*object");
