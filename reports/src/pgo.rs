@@ -7,6 +7,7 @@ mod compare;
 mod make;
 mod routes;
 mod steps;
+mod unread;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

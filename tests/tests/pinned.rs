@@ -43,8 +43,8 @@ const RECORDINGS: [(&str, Pinned); 2] = [
             ("calls", (20, 0xfc94_6543_4513_595a)),
             ("counters", (63, 0x3e36_70f3_e521_25a1)),
             ("cycles", (21, 0xaf46_c6fa_d265_5a66)),
-            ("hotlists", (363, 0x0dec_bd5d_7f02_8c2b)),
-            ("tuples", (1467, 0x9e6b_2a8e_c7da_c143)),
+            ("hotlists", (363, 0x8cf7_80cf_daac_921f)),
+            ("tuples", (1448, 0x653f_709e_a6da_0fdb)),
         ],
     ),
 ];

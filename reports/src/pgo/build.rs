@@ -251,6 +251,9 @@ fn compile(
     place: FlagPlace,
 ) -> Result<BuildStep, Failure> {
     let mut step = BuildStep::new(command.iter().cloned());
+    if let Build::Better(files) = build {
+        step.reads = files.iter().map(|file| file.to_path_buf()).collect();
+    }
     let language = language(command);
     let mut flags = wanted.by.flags(language, build);
     flags.extend(wanted.more(language).split_whitespace().map(OsString::from));

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGINT;
 
+use super::unread::Unread;
 use crate::export::next::STEP;
 use crate::failure::Failure;
 use crate::shell::quoted;
@@ -24,6 +25,8 @@ pub(super) struct BuildStep {
     pub(super) words: Vec<OsString>,
     /// A file that it writes, and what it lacked where that has nothing in it.
     pub(super) writes: Option<(PathBuf, &'static str)>,
+    /// Files of which it is to read one.
+    pub(super) reads: Vec<PathBuf>,
     /// Whether it is told that other steps follow, and says nothing of them.
     pub(super) is_followed: bool,
 }
@@ -35,6 +38,7 @@ impl BuildStep {
             variables: Vec::new(),
             words: words.into_iter().map(Into::into).collect(),
             writes: None,
+            reads: Vec::new(),
             is_followed: false,
         }
     }
@@ -72,11 +76,23 @@ impl BuildStep {
     /// Runs it, and waits for its end.
     ///
     /// # Errors
-    /// If it cannot be run, fails, or leaves an empty file behind.
+    /// If it cannot be run, fails, leaves an empty file behind, or does not look at what it is for.
     pub(super) fn run(&self) -> Result<(), Failure> {
+        let profiles = self.reads.iter();
+        let profiles: Option<Vec<Unread>> = profiles.map(|file| Unread::since_now(file)).collect();
         let status = self.status()?;
         if !status.success() {
             return Err(self.failed(&format!("this step failed ({status})")));
+        }
+        if let Some([first, rest @ ..]) = profiles.as_deref()
+            && first.is_still()
+            && rest.iter().all(Unread::is_still)
+        {
+            return Err(self.failed(&format!(
+                "this step ended well, but no compiler read {}: remove what was compiled before, or \
+                 have the build heed CC and CXX (cargo: RUSTFLAGS)",
+                first.file().display()
+            )));
         }
         let Some((file, lacked)) = &self.writes else {
             return Ok(());

@@ -226,8 +226,14 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|site| (site, calls_at(&calls, &arguments, (callee, site))))
-            .filter(|(_, calls)| view.is_enough(*calls))
             .collect();
+        // What is told of all sites is no less than what is told of each.
+        let of_sites = sites.iter().filter(|(site, _)| site.is_some());
+        let of_sites = of_sites.fold(0_u64, |all, (_, calls)| all.saturating_add(*calls));
+        for (_, calls) in sites.iter_mut().filter(|(site, _)| site.is_none()) {
+            *calls = of_sites.max(*calls);
+        }
+        sites.retain(|(_, calls)| view.is_enough(*calls));
         sites.sort_by_key(|(site, calls)| (site.is_some(), std::cmp::Reverse(*calls), *site));
         for (site, calls) in sites {
             let values = arguments

@@ -1,6 +1,8 @@
 //! From recordings to faster programs by the program's own commands: `vcpi pgo`, `vcpi hints`.
 
+use std::fs::{File, FileTimes};
 use std::process::Output;
+use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -45,6 +47,7 @@ fn pgo() -> Result<()> {
         let printed = |line: &str| line.starts_with("vcpi: $ ") && line.contains(command);
         ensure!(said.lines().any(printed), "{said}");
     }
+    built_nothing(&recorded)?;
     let words = ["pgo", "bolt", "-i", "opt.db", "./opt", "-o", "stepped"];
     recorded.vcpi(&words)?;
     for name in ["steps", "stepped"] {
@@ -60,6 +63,27 @@ fn pgo() -> Result<()> {
     ensure!(
         trial["same_output"] == true && trial["rounds"] == 5,
         "{trial}"
+    );
+    Ok(())
+}
+
+/// A build that runs no compiler has not used the profile, which is said, where file systems keep
+/// times of access.
+fn built_nothing(recorded: &Recorded) -> Result<()> {
+    let words = [
+        "pgo", "build", "-i", "opt.db", "--image", "./opt", "--", "true",
+    ];
+    let vcpi = &recorded.programs.vcpi;
+    let output = recorded.command(vcpi).args(words).output()?;
+    let file = recorded.path("opt.prof");
+    let never = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
+    File::open(&file)?.set_times(never)?;
+    std::fs::read(&file)?;
+    let keeps_times = file.metadata()?.accessed()? > SystemTime::UNIX_EPOCH;
+    let said = text(&output);
+    ensure!(
+        !keeps_times || output.status.code() == Some(5) && said.contains("no compiler read"),
+        "{said}"
     );
     Ok(())
 }
