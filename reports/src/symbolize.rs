@@ -172,6 +172,23 @@ pub(crate) fn places(elf: &Elf, addresses: &[u64]) -> Option<Vec<SourcePlace>> {
     Some(chains.into_iter().map(place).collect())
 }
 
+/// The innermost place of a chain that is not in a header of the system or the standard library, if
+/// there is one: where whoever may change the program can.
+pub(crate) fn own_place(mut chain: Vec<SymbolizedFrame>) -> SourcePlace {
+    let is_own = |frame: &SymbolizedFrame| {
+        let file = frame.file.as_deref();
+        file.is_some_and(|file| !SYSTEM.iter().any(|folder| file.starts_with(folder)))
+    };
+    if let Some(own) = chain.iter().position(is_own) {
+        chain.drain(..own);
+    }
+    place(chain)
+}
+
+/// Folders of headers of the C library and of compilers, and that of Rust's library as its debug
+/// information has it.
+const SYSTEM: [&str; 3] = ["/usr/include", "/usr/lib", "/rustc"];
+
 /// The functions that addresses are in, the innermost first: the last one is not inlined. `None`
 /// if there is no debug information to read.
 pub(crate) fn chains(elf: &Elf, addresses: &[u64]) -> Option<Vec<Vec<SymbolizedFrame>>> {
@@ -235,6 +252,26 @@ fn place(mut chain: Vec<SymbolizedFrame>) -> SourcePlace {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    /// A place in a header of the system is that of the line which it was written out at.
+    #[test]
+    fn own_places() {
+        let frame = |file: &str, line| SymbolizedFrame {
+            name: None,
+            file: Some(file.into()),
+            line: Some(line),
+        };
+        let header = || frame("/usr/include/x86_64-linux-gnu/bits/string_fortified.h", 36);
+        let own = || frame("/home/me/copy.c", 5);
+        let line = |chain| own_place(chain).line;
+        assert_eq!(
+            line(vec![header(), own(), frame("/home/me/other.c", 7)]),
+            Some(5)
+        );
+        assert_eq!(line(vec![own(), frame("/home/me/other.c", 7)]), Some(5));
+        assert_eq!(line(vec![header()]), Some(36));
+        assert_eq!(line(Vec::new()), None);
+    }
 
     use symbols::Room;
 

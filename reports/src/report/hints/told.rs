@@ -12,7 +12,7 @@ use super::patch::{HintKind, SIZE_OF, Told, Unclear, divided_by, patch, without_
 use crate::code::{decode, direct_target};
 use crate::render::{percent, rounded};
 use crate::sources::Sources;
-use crate::symbolize::SourcePlace;
+use crate::symbolize::{SourcePlace, own_place};
 use crate::symbols::data::Data;
 use crate::variables::{Declaration, Language, NumberType, Variable};
 use crate::view::View;
@@ -138,9 +138,10 @@ fn shown(view: &View<'_>, found: &Opportunity) -> Option<u64> {
     )
 }
 
-fn place(view: &View<'_>, image: usize, address: u64) -> SourcePlace {
-    let place = view.symbols.places(image, &[address]).pop();
-    place.unwrap_or_default()
+/// The line of an address; of what was inlined from a header of the system, that of the call.
+pub(super) fn place(view: &View<'_>, image: usize, address: u64) -> SourcePlace {
+    let chain = view.symbols.chains(image, &[address]).pop();
+    own_place(chain.unwrap_or_default())
 }
 
 /// A place as `file:line`, or as its file where the line is not known.

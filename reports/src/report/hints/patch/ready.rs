@@ -23,6 +23,7 @@ use crate::report::hints::Hint;
 use crate::report::hints::find::{Division, Opportunity};
 use crate::report::hints::fold::{KnownPlace, Results};
 use crate::report::hints::machine::{mask, sign_extended, width};
+use crate::report::hints::told::place;
 use crate::sources::Sources;
 use crate::variables::{self, Head, Language, Meant, NumberType, Scope};
 use crate::view::View;
@@ -87,7 +88,7 @@ impl<'v, 'p, 'h> Site<'v, 'p, 'h> {
         let pc = view.profile.pcs.get(found.pc)?;
         let image = pc.image;
         let at = found.division.map_or(pc.address, |of| of.address);
-        let place = view.symbols.places(image, &[at]).pop()?;
+        let place = place(view, image, at);
         let (file, line) = place.file.as_deref().zip(place.line)?;
         let language = Language::of_file(file).or_else(|| view.symbols.language(image, at))?;
         let head = asked(view, image, |elf| variables::head(elf, at))?;
