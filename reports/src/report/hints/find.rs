@@ -219,8 +219,8 @@ impl<'v, 'p> Search<'v, 'p> {
         found
     }
 
-    /// The part of a prediction that is left where the value comes from call sites that have less of
-    /// the function's time than of its calls, or of what windows begin with.
+    /// The part of a prediction that is left where the value comes from call sites that have less
+    /// of the function's time than of its calls, or of what windows begin with.
     fn part_of_sites(&self, values: &Values, sites: impl Iterator<Item = Values>) -> f64 {
         let function = self.view.symbols.function_of(values.pc);
         let (Some(function), Some(share)) = (function, values.shares.first()) else {

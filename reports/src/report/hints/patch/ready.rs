@@ -113,9 +113,9 @@ impl<'v, 'p, 'h> Site<'v, 'p, 'h> {
         })
     }
 
-    /// What is not known of a direct call, as a comment: whether the objects of a virtual one are of
-    /// the class that has the function, and in C and C++ whether the function is declared before, if
-    /// none of the file's lines in front of the call names it.
+    /// What is not known of a direct call, as a comment: whether the objects of a virtual one are
+    /// of the class that has the function, and in C and C++ whether the function is declared
+    /// before, if none of the file's lines in front of the call names it.
     fn missing(&self, hint: &Hint, sources: &mut Sources) -> Option<String> {
         let is_c = matches!(self.language, Language::C | Language::Cpp);
         if hint.kind != HintKind::IndirectTarget || !is_c {
