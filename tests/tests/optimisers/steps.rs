@@ -47,7 +47,7 @@ fn pgo() -> Result<()> {
         let printed = |line: &str| line.starts_with("vcpi: $ ") && line.contains(command);
         ensure!(said.lines().any(printed), "{said}");
     }
-    built_nothing(&recorded)?;
+    built_nothing(recorded)?;
     let words = ["pgo", "bolt", "-i", "opt.db", "./opt", "-o", "stepped"];
     recorded.vcpi(&words)?;
     for name in ["steps", "stepped"] {
