@@ -114,8 +114,12 @@ impl Search<'_, '_> {
             if share[0] < self.share || samples < view.min_samples || is_import {
                 continue;
             }
+            // What stands in another file cannot be written out in place of the call, and where that
+            // lands takes as long.
             let mut heat = self.heat(site, None);
-            heat.add(self.heat(callee, Some(site)));
+            if !are_in_two_files(view, site, callee) {
+                heat.add(self.heat(callee, Some(site)));
+            }
             let function = view.symbols.function_of(callee);
             let under = function.map(|function| self.under(function, Some(site)));
             let mut under = under.unwrap_or_default();
@@ -251,6 +255,18 @@ fn executed_target(
         samples,
         base: Base::Executions,
     })
+}
+
+/// Whether debug information says that two instructions come from different files.
+fn are_in_two_files(view: &View<'_>, one: usize, other: usize) -> bool {
+    let file = |pc: usize| {
+        let pc = view.profile.pcs.get(pc)?;
+        let mut chain = view.symbols.chains(pc.image, &[pc.address]).pop()?;
+        // The last one is not inlined.
+        chain.pop()?.file
+    };
+    let files = file(one).zip(file(other));
+    files.is_some_and(|(one, other)| one != other)
 }
 
 /// Whether a call goes through a word that the linker fills: that has one target, which the source
