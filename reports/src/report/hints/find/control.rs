@@ -114,8 +114,8 @@ impl Search<'_, '_> {
             if share[0] < self.share || samples < view.min_samples || is_import {
                 continue;
             }
-            // What stands in another file cannot be written out in place of the call, and where that
-            // lands takes as long.
+            // What stands in another file cannot be written out in place of the call, and where
+            // that lands takes as long.
             let mut heat = self.heat(site, None);
             if !are_in_two_files(view, site, callee) {
                 heat.add(self.heat(callee, Some(site)));
