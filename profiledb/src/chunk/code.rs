@@ -24,9 +24,9 @@ pub(crate) fn encode_code(rows: &[Encoding]) -> Vec<u8> {
 pub(crate) fn decode_code(bucket: u64, blob: &[u8]) -> Result<Vec<Encoding>, Bad> {
     let unpacked = unpack(blob)?;
     let [mut addresses, mut lengths, mut all]: [Reader<'_>; 3] = unpacked.columns()?;
-    let mut rows: Vec<Encoding> = Vec::with_capacity(unpacked.rows);
+    let mut rows: Vec<Encoding> = Vec::with_capacity(unpacked.front.rows);
     let mut offset = 0;
-    for _ in 0..unpacked.rows {
+    for _ in 0..unpacked.front.rows {
         offset = later(CODE_BITS, offset, addresses.number()?)?;
         let address = address_in(CODE_BITS, bucket, offset);
         if rows.last().is_some_and(|(last, _)| *last >= address) {

@@ -198,14 +198,19 @@ fn squares_kind(squares: Option<f64>, known: f64) -> u8 {
     }
 }
 
-/// Packs interrupts that lie in the order of their keys.
-pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
-    let sums = rows.iter().fold((0_u64, 0_u64), |(samples, weight), row| {
+/// What interrupts add up to, with these.
+fn sums_with(others: Sums, rows: &[CyclesOf]) -> Sums {
+    rows.iter().fold(others, |(samples, weight), row| {
         (
             samples.saturating_add(row.samples),
             weight.saturating_add(row.weight),
         )
-    });
+    })
+}
+
+/// Packs interrupts that lie in the order of their keys.
+pub(crate) fn encode_cycles(rows: &[CyclesOf]) -> Vec<u8> {
+    let sums = sums_with((0, 0), rows);
     Columns::default().pack((ChunkKind::Cycles, Some(sums)), rows, |columns, row| {
         put(&mut columns.counts, row.samples);
         put(&mut columns.weights, row.weight);
@@ -269,7 +274,7 @@ fn decode<T>(
     take: impl Fn(At, &mut Decoder<'_>) -> Result<T, Bad>,
 ) -> Result<Vec<T>, Bad> {
     let unpacked = unpack(blob)?;
-    let mut rows = Vec::with_capacity(unpacked.rows);
+    let mut rows = Vec::with_capacity(unpacked.front.rows);
     each(kind, place, &unpacked, |at, columns| {
         rows.push(take(at, columns)?);
         Ok(())
@@ -303,10 +308,10 @@ fn each(
         recent: Recent::default(),
     };
     let (mut runs, mut addresses, mut others) = (runs, addresses, others);
-    let mut left = unpacked.rows;
+    let mut left = unpacked.front.rows;
     let mut last_other = 0;
     let mut last = None;
-    for index in 0..unpacked.ids.processes.len() {
+    for index in 0..unpacked.front.ids.processes.len() {
         let (process, _) = unpacked.process(index)?;
         let mut offset = 0;
         let run = runs.count(left)?;
@@ -355,7 +360,7 @@ fn other(
     others: &mut Reader<'_>,
     last: &mut u64,
 ) -> Result<Option<(usize, u64)>, Bad> {
-    if unpacked.ids.images.is_empty() {
+    if unpacked.front.ids.images.is_empty() {
         return Ok(None);
     }
     let Some(image) = others.number()?.checked_sub(1) else {
@@ -404,7 +409,7 @@ pub(crate) fn decode_some_cycles(
     wants: impl Fn(u64) -> bool,
 ) -> Result<(Vec<CyclesOf>, CyclesSum), Bad> {
     let unpacked = unpack(blob)?;
-    let [mut all, mut rest] = [(); 2].map(|()| CyclesSum::of(&unpacked));
+    let mut rest = CyclesSum::of(&unpacked.front, (0, 0));
     let mut rows = Vec::new();
     let kind = ChunkKind::Cycles;
     each(
@@ -413,7 +418,6 @@ pub(crate) fn decode_some_cycles(
         &unpacked,
         |(process, address, caller), columns| {
             let (samples, weight) = (columns.counts.number()?, columns.weights.number()?);
-            all.add(samples, weight);
             match wants(address) {
                 true => rows.push(CyclesOf {
                     process,
@@ -427,7 +431,7 @@ pub(crate) fn decode_some_cycles(
             Ok(())
         },
     )?;
-    all.check(&unpacked)?;
+    unpacked.front.check(sums_with(rest.sums(), &rows))?;
     Ok((rows, rest))
 }
 

@@ -200,10 +200,7 @@ fn decompress(reader: &mut Reader<'_>, length: usize) -> Result<Vec<u8>, Bad> {
 
 /// A blob whose columns can be read.
 pub(super) struct Unpacked {
-    pub(super) ids: Ids,
-    pub(super) rows: usize,
-    /// What its interrupts add up to, where it says that.
-    pub(super) sums: Option<Sums>,
+    pub(super) front: Front,
     raw: Vec<u8>,
 }
 
@@ -211,12 +208,29 @@ pub(super) struct Unpacked {
 pub(super) struct Front {
     pub(super) ids: Ids,
     pub(super) rows: usize,
+    /// What its interrupts add up to, where it says that.
     pub(super) sums: Option<Sums>,
     length: usize,
 }
 
+impl Front {
+    /// Unpacks the columns, which follow in the reader.
+    pub(super) fn unpack(self, mut reader: Reader<'_>) -> Result<Unpacked, Bad> {
+        let raw = decompress(&mut reader, self.length)?;
+        Ok(Unpacked { front: self, raw })
+    }
+
+    /// Checks that this is what all interrupts add up to, where the blob says that.
+    pub(super) fn check(&self, all: Sums) -> Result<(), Bad> {
+        match self.sums {
+            Some(sums) if sums != all => Err(Bad("has not the sums that it says")),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Checks a blob as a whole, and reads what is in front of its columns, which follow in the reader.
-fn open(blob: &[u8]) -> Result<(Front, Reader<'_>), Bad> {
+pub(super) fn open(blob: &[u8]) -> Result<(Front, Reader<'_>), Bad> {
     let (mut reader, version) = checked(blob)?;
     let ids = read_ids(&mut reader)?;
     let rows = reader.number()?;
@@ -242,21 +256,10 @@ fn open(blob: &[u8]) -> Result<(Front, Reader<'_>), Bad> {
     Ok((front, reader))
 }
 
-/// Checks a blob as a whole, and reads what is in front of its columns.
-pub(super) fn front(blob: &[u8]) -> Result<Front, Bad> {
-    Ok(open(blob)?.0)
-}
-
 /// Checks a blob as a whole, and unpacks it.
 pub(super) fn unpack(blob: &[u8]) -> Result<Unpacked, Bad> {
-    let (front, mut reader) = open(blob)?;
-    let raw = decompress(&mut reader, front.length)?;
-    Ok(Unpacked {
-        ids: front.ids,
-        rows: front.rows,
-        sums: front.sums,
-        raw,
-    })
+    let (front, reader) = open(blob)?;
+    front.unpack(reader)
 }
 
 /// The parameters that the lists of a blob are of.
@@ -331,12 +334,12 @@ impl Unpacked {
     }
 
     pub(super) fn process(&self, index: usize) -> Result<(i64, f32), Bad> {
-        let process = self.ids.processes.get(index).copied();
+        let process = self.front.ids.processes.get(index).copied();
         process.ok_or(Bad("refers to a process that it does not name"))
     }
 
     pub(super) fn image(&self, index: usize) -> Result<i64, Bad> {
-        let image = self.ids.images.get(index).copied();
+        let image = self.front.ids.images.get(index).copied();
         image.ok_or(Bad("refers to an image that it does not name"))
     }
 }
@@ -367,7 +370,7 @@ impl Dictionary {
 /// The same blob with its columns as they are, not compressed.
 #[cfg(test)]
 pub(super) fn plain(blob: &[u8]) -> Result<Vec<u8>, Bad> {
-    let sums = front(blob)?.sums;
+    let sums = open(blob)?.0.sums;
     with_sums(blob, sums)
 }
 
@@ -376,8 +379,8 @@ pub(super) fn plain(blob: &[u8]) -> Result<Vec<u8>, Bad> {
 pub(super) fn with_sums(blob: &[u8], sums: Option<Sums>) -> Result<Vec<u8>, Bad> {
     let unpacked = unpack(blob)?;
     let mut plain = vec![0; FRONT];
-    write_ids(&mut plain, &unpacked.ids);
-    put(&mut plain, unpacked.rows as u64);
+    write_ids(&mut plain, &unpacked.front.ids);
+    put(&mut plain, unpacked.front.rows as u64);
     if let Some((samples, weight)) = sums {
         plain[0] = WITH_SUMS;
         put(&mut plain, samples);

@@ -124,15 +124,15 @@ pub(crate) fn decode_stacks(blob: &[u8]) -> Result<Vec<StackOf>, Bad> {
         mut counts,
         mut weights,
     ] = unpacked.columns()?;
-    let mut rows: Vec<StackOf> = Vec::with_capacity(unpacked.rows);
-    let mut last = vec![0_u64; unpacked.ids.images.len()];
+    let mut rows: Vec<StackOf> = Vec::with_capacity(unpacked.front.rows);
+    let mut last = vec![0_u64; unpacked.front.ids.images.len()];
     let mut left = MOST_UNPACKED;
     // Frames by the places of their images.
     let mut path: Vec<(usize, u64)> = Vec::new();
-    for index in 0..unpacked.ids.processes.len() {
+    for index in 0..unpacked.front.ids.processes.len() {
         let (process, _) = unpacked.process(index)?;
         let mut is_first = true;
-        for _ in 0..runs.count(unpacked.rows - rows.len())? {
+        for _ in 0..runs.count(unpacked.front.rows - rows.len())? {
             let begin = begins.count(path.len())?;
             let length = lengths.count(MOST_FRAMES - begin.min(MOST_FRAMES))?;
             let all = begin + length;
@@ -172,7 +172,7 @@ pub(crate) fn decode_stacks(blob: &[u8]) -> Result<Vec<StackOf>, Bad> {
             });
         }
     }
-    if rows.len() != unpacked.rows {
+    if rows.len() != unpacked.front.rows {
         return Err(Bad("has not the rows that it says"));
     }
     for column in [

@@ -1,6 +1,6 @@
 //! What the interrupts of a chunk add up to.
 
-use super::head::{Ids, Sums, Unpacked, front, unpack};
+use super::head::{Front, Sums, open, unpack};
 use super::{Bad, ChunkKind, ChunkPlace, address_in, later};
 use crate::join::join_equal;
 
@@ -17,29 +17,20 @@ pub(crate) struct CyclesSum {
 }
 
 impl CyclesSum {
-    /// Of none of a chunk's interrupts yet.
-    pub(super) fn of(unpacked: &Unpacked) -> Self {
-        Self::new(&unpacked.ids, unpacked.rows, (0, 0))
-    }
-
-    fn new(ids: &Ids, rows: usize, (samples, weight): Sums) -> Self {
-        let processes = ids.processes.iter();
+    /// Of these of a chunk's interrupts.
+    pub(super) fn of(front: &Front, (samples, weight): Sums) -> Self {
+        let processes = front.ids.processes.iter();
         Self {
-            rows,
+            rows: front.rows,
             processes: processes.map(|(process, _)| *process).collect(),
             samples,
             weight,
         }
     }
 
-    /// Checks that this is what all interrupts of a chunk add up to, where it says that.
-    pub(super) fn check(&self, unpacked: &Unpacked) -> Result<(), Bad> {
-        match unpacked.sums {
-            Some(sums) if sums != (self.samples, self.weight) => {
-                Err(Bad("has not the sums that it says"))
-            }
-            _ => Ok(()),
-        }
+    /// How many these are, and what they stand for.
+    pub(super) fn sums(&self) -> Sums {
+        (self.samples, self.weight)
     }
 
     pub(super) fn add(&mut self, samples: u64, weight: u64) {
@@ -51,14 +42,14 @@ impl CyclesSum {
 /// Adds up interrupts without a look at where they are: of most of the chunks of a long time,
 /// nothing else is asked. Nearly all have their sums in front.
 pub(crate) fn sum_cycles(blob: &[u8]) -> Result<CyclesSum, Bad> {
-    let front = front(blob)?;
+    let (front, reader) = open(blob)?;
     if let Some(sums) = front.sums {
-        return Ok(CyclesSum::new(&front.ids, front.rows, sums));
+        return Ok(CyclesSum::of(&front, sums));
     }
-    let unpacked = unpack(blob)?;
+    let unpacked = front.unpack(reader)?;
     let [_, _, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
-    let mut sum = CyclesSum::of(&unpacked);
-    for _ in 0..unpacked.rows {
+    let mut sum = CyclesSum::of(&unpacked.front, (0, 0));
+    for _ in 0..unpacked.front.rows {
         sum.add(counts.number()?, weights.number()?);
     }
     counts.end()?;
@@ -86,11 +77,11 @@ pub(crate) fn sum_instructions(
 ) -> Result<CyclesSum, Bad> {
     sums.clear();
     let unpacked = unpack(blob)?;
-    let mut all = CyclesSum::of(&unpacked);
+    let mut all = CyclesSum::of(&unpacked.front, (0, 0));
     let [mut runs, mut addresses, _, _, mut counts, _, mut weights, _] = unpacked.columns()?;
     let bits = ChunkKind::Cycles.bits();
-    let mut left = unpacked.rows;
-    for _ in &unpacked.ids.processes {
+    let mut left = unpacked.front.rows;
+    for _ in &unpacked.front.ids.processes {
         let run = runs.count(left)?;
         left -= run;
         let mut offset = 0;
@@ -116,8 +107,8 @@ pub(crate) fn sum_instructions(
     for column in [runs, addresses, counts, weights] {
         column.end()?;
     }
-    all.check(&unpacked)?;
-    if unpacked.ids.processes.len() > 1 {
+    unpacked.front.check(all.sums())?;
+    if unpacked.front.ids.processes.len() > 1 {
         join_equal(sums, |sum| sum.address, |sum, more| sum.add(*more));
     }
     Ok(all)

@@ -46,10 +46,10 @@ pub(crate) fn each_list(
 ) -> Result<f64, Bad> {
     let unpacked = unpack(blob)?;
     let (mut runs, mut decoder) = Decoder::new(&unpacked, place)?;
-    let tau = unpacked.ids.tau;
+    let tau = unpacked.front.ids.tau;
     let mut room = Vec::new();
-    let mut left = unpacked.rows;
-    for process in 0..unpacked.ids.processes.len() {
+    let mut left = unpacked.front.rows;
+    for process in 0..unpacked.front.ids.processes.len() {
         let mut offset = 0;
         for _ in 0..runs.count(left)? {
             left -= 1;
@@ -100,8 +100,8 @@ pub(crate) fn each_place(
 ) -> Result<(), Bad> {
     let unpacked = unpack(blob)?;
     let (mut runs, mut decoder) = Decoder::new(&unpacked, place)?;
-    let mut left = unpacked.rows;
-    for process in 0..unpacked.ids.processes.len() {
+    let mut left = unpacked.front.rows;
+    for process in 0..unpacked.front.ids.processes.len() {
         let mut offset = 0;
         for _ in 0..runs.count(left)? {
             left -= 1;
@@ -208,7 +208,7 @@ impl<'b> Decoder<'b> {
             Some((image, address)) => Some((self.unpacked.image(image)?, address)),
             None => None,
         };
-        let parameter = self.unpacked.ids.parameters.get(key.3).copied();
+        let parameter = self.unpacked.front.ids.parameters.get(key.3).copied();
         let parameter = parameter.ok_or(Bad("refers to a parameter that it does not name"))?;
         Ok(AtOfList {
             process,
@@ -347,7 +347,7 @@ impl<'b> Decoder<'b> {
     }
 
     fn caller(&mut self) -> Result<Option<(usize, u64)>, Bad> {
-        if self.unpacked.ids.images.is_empty() {
+        if self.unpacked.front.ids.images.is_empty() {
             return Ok(None);
         }
         let Some(image) = self.callers.number()?.checked_sub(1) else {

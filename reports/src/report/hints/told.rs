@@ -140,8 +140,13 @@ fn shown(view: &View<'_>, found: &Opportunity) -> Option<u64> {
 
 /// The line of an address; of what was inlined from a header of the system, that of the call.
 pub(super) fn place(view: &View<'_>, image: usize, address: u64) -> SourcePlace {
-    let chain = view.symbols.chains(image, &[address]).pop();
-    own_place(chain.unwrap_or_default())
+    places(view, image, &[address]).pop().unwrap_or_default()
+}
+
+/// Those of several addresses, in their order: to look up one takes as long.
+fn places(view: &View<'_>, image: usize, addresses: &[u64]) -> Vec<SourcePlace> {
+    let chains = view.symbols.chains(image, addresses);
+    chains.into_iter().map(own_place).collect()
 }
 
 /// A place as `file:line`, or as its file where the line is not known.
@@ -179,13 +184,16 @@ fn other_lines(
     shown: Option<&str>,
 ) -> Vec<String> {
     if found.division.is_some() {
-        let places = found.divisions.iter().map(|at| place(view, image, *at));
-        return lines_beside(places, shown);
+        let addresses: Vec<u64> = found.divisions.iter().copied().collect();
+        return lines_beside(places(view, image, &addresses).into_iter(), shown);
     }
     let mut by_line: BTreeMap<(Option<u32>, String), f64> = BTreeMap::new();
-    for (at, cycles) in &found.places {
-        let place = place(view, image, *at);
-        if let Some(line) = line_of(&place) {
+    let addresses: Vec<u64> = found.places.keys().copied().collect();
+    for (place, cycles) in places(view, image, &addresses)
+        .iter()
+        .zip(found.places.values())
+    {
+        if let Some(line) = line_of(place) {
             *by_line.entry((place.line, line)).or_default() += cycles;
         }
     }
