@@ -162,9 +162,14 @@ pub(crate) fn share_interval(
     };
     let centre = Z * Z * of_event / (2.0 * all);
     let (low, high) = wilson(share, draws);
-    let low = share - (share - low).hypot(spread);
-    let high = share + (high - share).hypot(centre + spread.hypot(centre));
+    let low = share - root_of_squares(share - low, spread);
+    let high = share + root_of_squares(high - share, centre + root_of_squares(spread, centre));
     with_unknown((low, high), all / reached.max(samples) as f64)
+}
+
+/// [`f64::hypot`] takes its time over numbers whose squares have no room: these are of shares.
+fn root_of_squares(one: f64, other: f64) -> f64 {
+    (one * one + other * other).sqrt()
 }
 
 /// An interval in percent: where a part of the events is unknown, it holds what these may be.

@@ -210,11 +210,12 @@ impl<V: Words + Ord + Hash> Sum<V> {
     /// How alike the events of one window are: their intraclass correlation (W. G. Cochran,
     /// Sampling Techniques, 1977, chapter 8), 0 where they are independent and 1 where they are
     /// equal. `None` where there are fewer than `least` pairs of them, or those are not known.
-    pub fn alike(&self, least: f64) -> Option<f64> {
+    /// `tuples` are [its own](Sum::tuples).
+    pub fn alike(&self, tuples: &[Summed<V>], least: f64) -> Option<f64> {
         let all = self.pairs.map(|(within, _)| within);
         let all = all.filter(|all| *all >= least.max(1.0))?;
         let events = self.events.max(1.0);
-        let (same, expected) = self.tuples().fold((0.0, 0.0), |(same, expected), of| {
+        let (same, expected) = tuples.iter().fold((0.0, 0.0), |(same, expected), of| {
             let share = (of.estimate / events).clamp(0.0, 1.0);
             (same + of.within / all, expected + share * share)
         });

@@ -158,7 +158,7 @@ fn write(flush: &mut Flush<'_>, profile: &Profile, units: f64) -> Result<(), Err
         flush.cycles(process, subject, pcs[row.pc], caller, row.samples, weight)?;
     }
     for row in &profile.hotlists {
-        flush.hotlist(&NewHotlist {
+        flush.hotlist(NewHotlist {
             process: processes[row.process],
             subject: subjects[row.subject],
             pc: pcs[row.pc],

@@ -168,15 +168,20 @@ impl<'w> Flush<'w> {
         Ok(())
     }
 
+    /// Makes room for so many value profiles that are about to be added.
+    pub fn expect_hotlists(&mut self, count: usize) {
+        self.stage.lists.reserve(count);
+    }
+
     /// Adds a value profile.
     ///
     /// # Errors
     /// [`Error::Invalid`] for counts that contradict each other and estimates that no list can
     /// have; [`Error::StaleId`], and those of the database.
-    pub fn hotlist(&mut self, row: &NewHotlist<'_>) -> Result<(), Error> {
+    pub fn hotlist(&mut self, row: NewHotlist<'_>) -> Result<(), Error> {
         self.check_all(row.process, row.subject, row.pc, row.caller)?;
         self.check_failed()?;
-        check::check(row)?;
+        check::check(&row)?;
         let parameter = self.parameter(row.parameter)?;
         let list = ListOf {
             process: row.process.row,
@@ -187,7 +192,7 @@ impl<'w> Flush<'w> {
             unknown: row.unknown,
             windows: row.windows,
             even: row.even,
-            list: row.list.clone(),
+            list: row.list,
         };
         self.stage.lists.push((row.pc.image, row.subject.row, list));
         Ok(())

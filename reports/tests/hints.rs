@@ -188,7 +188,7 @@ impl<'w> Rows<'w> {
             list.update(value, time, &mut coins);
         }
         self.flush
-            .hotlist(&NewHotlist {
+            .hotlist(NewHotlist {
                 process: self.process,
                 subject: self.subject,
                 pc,

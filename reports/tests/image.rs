@@ -87,13 +87,13 @@ fn write(flush: &mut Flush<'_>, image: ImageRowId, process: ProcessRowId, subjec
         for index in 0..6_u64 {
             let parameter = format!("arg{index}");
             let list = list(process, subject, pc, Some(site), &parameter, VALUE + index);
-            flush.hotlist(&list).expect("hotlist");
+            flush.hotlist(list).expect("hotlist");
         }
     }
     let declared = flush.pc(image, 0x1040, None).expect("pc");
     let stub = flush.pc(image, 0x1010, None).expect("pc");
     let through = list(process, subject, declared, Some(stub), "arg1", VALUE + 1);
-    flush.hotlist(&through).expect("hotlist");
+    flush.hotlist(through).expect("hotlist");
     for (address, parameter) in [
         (0x1035, "ret"),
         (0x10c1, "ret"),
@@ -104,7 +104,7 @@ fn write(flush: &mut Flush<'_>, image: ImageRowId, process: ProcessRowId, subjec
     ] {
         let pc = flush.pc(image, address, None).expect("pc");
         let list = list(process, subject, pc, None, parameter, 7);
-        flush.hotlist(&list).expect("hotlist");
+        flush.hotlist(list).expect("hotlist");
     }
 }
 

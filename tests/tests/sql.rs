@@ -177,7 +177,7 @@ fn flush(writer: &mut Writer, started: i64, coins: &mut Generator) -> Result<()>
                     let value = coins.next_u64() % 12 * u64::from(time % 3 != 0);
                     list.update(value, started.unsigned_abs() + time, coins);
                 }
-                flush.hotlist(&NewHotlist {
+                flush.hotlist(NewHotlist {
                     process,
                     subject,
                     pc,

@@ -183,6 +183,7 @@ impl Snapshot {
             tables.evenness * windows as f64 / all as f64
         };
         let mut rejected = 0;
+        flush.expect_hotlists(tables.consumers.values.profiles.len());
         for profile in &tables.consumers.values.profiles {
             let key = &profile.key;
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
@@ -204,16 +205,14 @@ impl Snapshot {
                 even: Some(even(seen.windows, key.owner)),
                 list: seen.list,
             };
-            rejected += is_rejected(flush.hotlist(&of_time))?;
-            if let Some(later) = later {
+            let of_executions = later.map(|later| {
                 let (reached, mut unknown) = (later.reached, later.unknown);
                 let returns = later.returns;
                 let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));
                 if !later.is_independent {
                     (unknown, windows, list) = (reached, 0, Estimates::default());
                 }
-                let of_executions = NewHotlist {
-                    parameter: &format!("{}{parameter}", profiledb::OF_EXECUTIONS),
+                NewHotlist {
                     reached: reached as f64,
                     unknown: unknown as f64,
                     windows,
@@ -221,8 +220,15 @@ impl Snapshot {
                     even: None,
                     list,
                     ..of_time
-                };
-                rejected += is_rejected(flush.hotlist(&of_executions))?;
+                }
+            });
+            rejected += is_rejected(flush.hotlist(of_time))?;
+            if let Some(of_executions) = of_executions {
+                let parameter = format!("{}{parameter}", profiledb::OF_EXECUTIONS);
+                rejected += is_rejected(flush.hotlist(NewHotlist {
+                    parameter: &parameter,
+                    ..of_executions
+                }))?;
             }
         }
         for ((who, callee), profile, is_of_executions) in tables.consumers.entries.each() {
@@ -245,7 +251,7 @@ impl Snapshot {
                 even: None,
                 list: known.unwrap_or_default(),
             };
-            rejected += is_rejected(flush.hotlist(&at_entry))?;
+            rejected += is_rejected(flush.hotlist(at_entry))?;
         }
         for (who, at, directions) in tables.consumers.branches.each(&tables.shared) {
             if let (Some((process, subject)), Some(at)) = (owner(&who), pc(at)) {

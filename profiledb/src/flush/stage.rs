@@ -101,10 +101,10 @@ impl Flush<'_> {
             self.count(Counter::ListsLeftOut, left_out.lists)?;
             self.count(Counter::EventsLeftOut, left_out.events as u64)?;
         }
-        let (keyed, alone): (Vec<_>, Vec<_>) = lists
-            .into_iter()
-            .partition(|(_, _, row)| row.caller.is_some());
-        let mut bytes = self.write_chunks(alone, tau, &VALUES)?;
+        // The others stay where they are.
+        let keyed = lists.extract_if(.., |(_, _, row)| row.caller.is_some());
+        let keyed: Vec<_> = keyed.collect();
+        let mut bytes = self.write_chunks(lists, tau, &VALUES)?;
         bytes += self.write_chunks(keyed, tau, &KEYED)?;
         if let Some(budget) = &mut self.writer.budget {
             budget.wrote(bytes, size);

@@ -30,7 +30,7 @@ fn flush(writer: &mut Writer, started: i64, uid: u32) -> Result<(), Error> {
         let mut coins = Generator::new(1);
         list.update(address, 1, &mut coins);
         let pc = flush.pc(image, address, None)?;
-        flush.hotlist(&NewHotlist {
+        flush.hotlist(NewHotlist {
             process,
             subject,
             pc,
@@ -259,7 +259,7 @@ fn parameters() -> Outcome {
         let pc = flush.pc(image, *address, None)?;
         let mut list = Hotlist::new(&Config::default());
         list.update(7, 1, &mut Generator::new(1));
-        flush.hotlist(&NewHotlist {
+        flush.hotlist(NewHotlist {
             process,
             subject,
             pc,

@@ -36,7 +36,7 @@ fn files_grow_by_the_budget() -> Outcome {
                 for time in 0..8 {
                     list.update(coins.next_u64(), time, &mut coins);
                 }
-                flush.hotlist(&NewHotlist {
+                flush.hotlist(NewHotlist {
                     process,
                     subject,
                     pc,

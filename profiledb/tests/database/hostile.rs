@@ -34,7 +34,7 @@ fn complete(path: &Path) -> Outcome {
         even: None,
         list: Estimates::from(&list),
     };
-    flush.hotlist(&row)?;
+    flush.hotlist(row)?;
     flush.commit()?;
     writer.close()?;
     add_old_rows(path, &list)?;

@@ -59,7 +59,7 @@ fn add(
         even: None,
         list,
     };
-    flush.hotlist(&row)
+    flush.hotlist(row)
 }
 
 /// A list that has begun to forget is read as it was written, whichever its method.
@@ -369,10 +369,10 @@ fn refused() -> Outcome {
     for change in changes {
         let mut bad = good.clone();
         change(&mut bad);
-        let refused = flush.hotlist(&bad);
+        let refused = flush.hotlist(bad);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     }
-    flush.hotlist(&good)?;
+    flush.hotlist(good)?;
     flush.commit()?;
     assert_eq!(load(&path)?.hotlists.len(), 1);
     Ok(())
@@ -404,7 +404,7 @@ proptest! {
         list.update(value, 5, &mut Generator::new(1));
         // A count, of which 53 bits are kept.
         let reached = (counter >> 11).max(1) as f64;
-        flush.hotlist(&NewHotlist {
+        flush.hotlist(NewHotlist {
             process: process_id,
             subject,
             pc,
@@ -476,7 +476,7 @@ fn budget() -> Outcome {
         let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(0))?);
         for (number, list) in (0..).zip(&lists) {
             let pc = flush.pc(image, 0x1000 + number, None)?;
-            flush.hotlist(&NewHotlist {
+            flush.hotlist(NewHotlist {
                 process,
                 subject,
                 pc,

@@ -83,7 +83,7 @@ fn populated(path: &Path) -> Result<(), Error> {
                 list.update(0x5ec_0000 + u64::from(number), 1, &mut coins);
             }
             for at in [hot, in_kernel] {
-                flush.hotlist(&NewHotlist {
+                flush.hotlist(NewHotlist {
                     process,
                     subject: tag,
                     pc: at,

@@ -142,7 +142,7 @@ impl Days {
                         even: Some(0.5),
                         list: Estimates::from(&list),
                     };
-                    flush.hotlist(&row).unwrap();
+                    flush.hotlist(row).unwrap();
                 }
             }
         }

@@ -172,6 +172,8 @@ impl Values {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
+        let tuples: Vec<Summed> = row.list.tuples().collect();
+        let alike = || row.list.alike(&tuples, PAIRS);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
@@ -186,8 +188,7 @@ impl Values {
                 None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
                 None => Base::Time,
             },
-            independent: of_executions.is_some()
-                && row.list.alike(PAIRS).is_some_and(|alike| alike <= ALIKE),
+            independent: of_executions.is_some() && alike().is_some_and(|alike| alike <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
@@ -213,7 +214,6 @@ impl Values {
             reached: values.reached,
             even: row.even,
         };
-        let tuples: Vec<Summed> = row.list.tuples().collect();
         let part = drawn_part(&tuples, values.samples());
         let share = |tuple: Summed| {
             let estimate = tuple.least + (tuple.estimate() - tuple.least) * part;

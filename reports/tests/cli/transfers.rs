@@ -66,7 +66,7 @@ fn database(fixture: &Fixture, unknown: u64, elsewhere: f64) {
             even: None,
             list: list(&targets),
         };
-        rows.flush.hotlist(&row).expect("hotlist");
+        rows.flush.hotlist(row).expect("hotlist");
         let image = rows.fixture;
         let code = PLACES.map(|start| (start, Mapped::Image { image, address: 0 }));
         for (start, what) in code.into_iter().chain([(HEAP, Mapped::Heap)]) {

@@ -285,7 +285,7 @@ impl<'w> Rows<'w> {
         let caller = caller.map(|caller| self.pc(caller));
         let known: u64 = values.iter().map(|(_, times)| times).sum();
         self.flush
-            .hotlist(&NewHotlist {
+            .hotlist(NewHotlist {
                 process: self.process,
                 subject: self.user,
                 pc,

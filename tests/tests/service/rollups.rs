@@ -66,7 +66,7 @@ fn day(folder: &Path, number: i64, instructions: u64) -> Result<()> {
                 let value = Generator::new((at << 8) + coins.next_u64() % 50).next_u64() >> 20;
                 list.update(value, time, &mut coins);
             }
-            flush.hotlist(&NewHotlist {
+            flush.hotlist(NewHotlist {
                 process,
                 subject,
                 pc,

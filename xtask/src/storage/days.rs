@@ -381,7 +381,7 @@ impl Service {
         }
         for ((process, place, caller, parameter), list) in &minute.lists {
             let (process, subject) = processes[*process];
-            flush.hotlist(&NewHotlist {
+            flush.hotlist(NewHotlist {
                 process,
                 subject,
                 pc: pcs[place],
