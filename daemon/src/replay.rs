@@ -9,9 +9,10 @@ use crate::output;
 use crate::settings::args::{ContextArg, ReplayArgs};
 use crate::settings::choices;
 use machine::kernel::Kernel;
+use machine::system::clock::wall_now;
 use pipeline::collector::{Collector, Settings};
 use pipeline::raw::{CollectorInput, Header, Reader, with_handlers};
-use store::{Store, wall_now};
+use store::Store;
 
 /// Runs a replay; returns the exit status.
 pub(crate) fn run(args: &ReplayArgs) -> Result<u8> {

@@ -57,8 +57,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 const LOOK_RECORDS: u32 = 32;
 /// How often images are looked at for changes of their file, at most.
 const CHORES: Duration = Duration::from_secs(1);
-/// How often names of generated code are looked for, at most.
+/// How often names of generated code are looked for; before samples are looked at, for which only
+/// what was looked at since they were taken counts, also in between, but no more often than that.
 const NAMES: Duration = Duration::from_millis(100);
+const NAMES_AT_LEAST: Duration = Duration::from_millis(5);
 
 /// What a collection is for: `record` and the service drive it differently.
 pub(crate) trait Driver {
@@ -96,6 +98,8 @@ pub(crate) struct Session {
     cpus: usize,
     /// When the driver looks next.
     next_look: Instant,
+    /// When names of generated code were looked for last.
+    names_looked: Option<Instant>,
     /// Batches taken so far.
     pub(crate) batches: u64,
     /// Interrupts that they tell of, those included of which nothing else arrived.
@@ -135,6 +139,7 @@ impl Session {
             store,
             cpus: cpus.len(),
             next_look: Instant::now(),
+            names_looked: None,
             batches: 0,
             interrupts: 0,
             taken_bytes: 0,
@@ -192,7 +197,8 @@ impl Session {
             self.hand_on(driver)?;
             if woken >= next_names {
                 next_names = woken + NAMES;
-                self.collector.look_at_generated();
+                self.look_at_names(Duration::ZERO);
+                self.collector.look_at_generated_code();
             }
             if !pauses || more || rested || received == Received::Last {
                 // What windows see of a file is to be what it was when they were taken.
@@ -338,6 +344,11 @@ impl Session {
             }
             _ => true,
         });
+        for record in &mut batch.records {
+            if let Record::Mmap(mmap) = record {
+                self.collector.identify(mmap);
+            }
+        }
         let of = |record: &Record| interrupts(record) + lost_interrupts(record);
         self.interrupts += batch.records.iter().map(of).sum::<u64>();
         let tables = &mut self.collector.tables;
@@ -372,6 +383,9 @@ impl Session {
 
     /// Looks at the samples that wait, until it must be over.
     fn run_waiting(&mut self, driver: &mut impl Driver) -> Result<()> {
+        if self.collector.waiting() > 0 {
+            self.look_at_names(NAMES_AT_LEAST);
+        }
         self.collector.sort_waiting();
         let mut run = 0_u32;
         while self.collector.run_next() {
@@ -382,6 +396,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Looks for names of generated code, unless it did so of late.
+    fn look_at_names(&mut self, late: Duration) {
+        let now = Instant::now();
+        if self.names_looked.is_none_or(|at| now >= at + late) {
+            self.names_looked = Some(now);
+            self.collector.look_at_generated();
+        }
     }
 
     /// Begins to save the tables if they are full. While others are being saved, that is waited

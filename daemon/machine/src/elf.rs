@@ -276,21 +276,19 @@ pub(crate) fn last_change(metadata: &Metadata) -> i64 {
     seconds.saturating_add(metadata.ctime_nsec())
 }
 
-/// What the file behind a line of `/proc/PID/maps` is known by, if the file there now is that file.
-pub(crate) fn known_of_mapped(pid: Option<Pid>, line: &MapsLine) -> Option<LastingIdentity> {
+/// The file behind a line of `/proc/PID/maps`, if the file there now is that file: what names it,
+/// and what is known of it.
+pub(crate) fn mapped_file(pid: Option<Pid>, line: &MapsLine) -> Option<(String, Metadata)> {
     let mapping = pid.map(|pid| format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
-    for (path, is_mapping) in [(mapping.as_ref(), true), (Some(&line.path), false)] {
+    for (path, is_mapping) in [(mapping, true), (Some(line.path.clone()), false)] {
         let Some(path) = path else { continue };
-        let Ok(metadata) = fs::metadata(path) else {
+        let Ok(metadata) = fs::metadata(&path) else {
             continue;
         };
         let is_meant = is_mapping && metadata.ino() == line.inode
             || is_inode(&metadata, line.major, line.minor, line.inode);
-        if metadata.is_file()
-            && is_meant
-            && let Ok(file) = File::open(path)
-        {
-            return known(file);
+        if metadata.is_file() && is_meant {
+            return Some((path, metadata));
         }
     }
     None

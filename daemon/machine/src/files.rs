@@ -3,8 +3,10 @@
 //!
 //! The kernel would tell it, but spoils the recordings of others in doing so (crate `sampler`). So
 //! the file is looked at here: through the mapping itself as long as that is there, and by its
-//! path where it cannot have changed since. Where neither can be had, the inode must do. Programs
-//! are mapped privately; what is shared is not opened (see `Identity::Shared`).
+//! path where it cannot have changed since. What is mapped at the same address by the time of the
+//! look may be a younger file that was given the same inode, or was written into it. Where neither
+//! can be had, the inode must do. Programs are mapped privately; what is shared is not opened (see
+//! `Identity::Shared`).
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +15,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};
 
 use crate::elf::{self, LastingIdentity};
+use crate::system::clock::{since_epoch, wall_now};
 use crate::system::memory::of_map;
 use crate::system::procfs::MapsLine;
 
@@ -22,18 +25,19 @@ struct Inode {
     major: u32,
     minor: u32,
     inode: u64,
+    generation: u64,
 }
 
 /// What tells versions of a file apart: its size, and when it was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+pub(crate) struct Version {
     size: u64,
     seconds: i64,
     nanoseconds: i64,
 }
 
 impl Version {
-    fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self {
             size: metadata.size(),
             seconds: metadata.ctime(),
@@ -47,8 +51,19 @@ impl Version {
 pub struct Files {
     known: FxHashMap<Inode, (Version, Option<LastingIdentity>)>,
     /// The mapping before, if its file was found: a file is mapped in several parts, one after the
-    /// other. The outer `None`: it was not found.
-    last: Option<(Pid, Inode, Option<LastingIdentity>)>,
+    /// other. `None`: it was not found.
+    last: Option<Last>,
+}
+
+/// A mapping whose file was looked at.
+#[derive(Debug)]
+struct Last {
+    pid: Pid,
+    inode: Inode,
+    /// When that was, in wall-clock nanoseconds: what is mapped later may be of another file.
+    looked: i64,
+    /// `None`: it is no ELF file.
+    known: Option<LastingIdentity>,
 }
 
 /// Files kept; when there are more, all are forgotten.
@@ -65,21 +80,29 @@ impl Files {
                 major,
                 minor,
                 inode,
-                ..
+                generation,
             } if inode != 0 && !mmap.shared() => Inode {
                 major,
                 minor,
                 inode,
+                generation,
             },
             _ => return,
         };
-        let known = match &self.last {
-            Some((pid, last, known)) if *pid == mmap.pid && *last == inode => Some(known.clone()),
-            _ => self.look(mmap, inode, mapped),
-        };
-        // What was not found through this part may be through the next.
-        self.last = known.clone().map(|known| (mmap.pid, inode, known));
-        mmap.identity = match known.flatten() {
+        let is_part =
+            |last: &Last| last.pid == mmap.pid && last.inode == inode && mapped <= last.looked;
+        if !self.last.as_ref().is_some_and(is_part) {
+            let (pid, looked) = (mmap.pid, wall_now());
+            // What was not found through this part may be through the next.
+            self.last = self.look(mmap, inode, mapped).map(|known| Last {
+                pid,
+                inode,
+                looked,
+                known,
+            });
+        }
+        let known = self.last.as_ref().and_then(|last| last.known.clone());
+        mmap.identity = match known {
             Some(LastingIdentity::BuildId(id)) => MmapIdentity::BuildId(id),
             Some(LastingIdentity::Content(id)) => MmapIdentity::Content(id),
             None => return,
@@ -103,7 +126,8 @@ impl Files {
         let end = address.saturating_add(*len);
         let mapping = format!("/proc/{pid}/map_files/{address:x}-{end:x}");
         // What is mapped is what the file holds now, too.
-        let is_mapped = |metadata: &Metadata| metadata.ino() == inode.inode;
+        let is_mapped =
+            |metadata: &Metadata| metadata.ino() == inode.inode && has_content_of(metadata, mapped);
         let unchanged = |metadata: &Metadata| {
             elf::is_inode(metadata, inode.major, inode.minor, inode.inode)
                 && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
@@ -150,6 +174,15 @@ impl Files {
             .insert(inode, (Version::of(&opened), known.clone()));
         Some(known)
     }
+}
+
+/// Whether a file has the content that it had at a time, in wall-clock nanoseconds, whatever has
+/// become of its name. What it was given before says when it was written, but for who lies about
+/// it; when it came into being nobody can say but the file system, if that does.
+fn has_content_of(metadata: &Metadata, time: i64) -> bool {
+    let written = metadata.modified().map_or(i64::MAX, since_epoch);
+    let born = metadata.created().ok().map(since_epoch);
+    elf::last_change(metadata) <= time || written <= time && born.is_none_or(|born| born <= time)
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use rustc_hash::FxHashMap;
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
+use crate::files::Version;
 use crate::flow::{Flows, Text};
 use crate::kernel;
 use crate::rules::Rules;
@@ -94,7 +95,8 @@ pub struct Images {
     /// How often images had to be given up because their files were changed.
     pub(crate) changes: u32,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
-    mapped: FxHashMap<(u32, u32, u64), Identity>,
+    /// Of files that ran before the start, by device and inode.
+    mapped: FxHashMap<(u32, u32, u64), (Version, Identity)>,
     /// Besides those of [`denied`].
     deny: Vec<String>,
     /// Wall clock minus sample clock, ns.

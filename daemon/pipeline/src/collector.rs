@@ -42,6 +42,7 @@ use machine::kernel::Kernel;
 use machine::loadmap::{Loadmap, Process};
 use machine::mapping::{is_data, rights};
 use machine::stack::Walker;
+use machine::system::clock::wall_at;
 use machine::system::memory::CollectorMemory;
 use machine::system::page_check::PageEvidence;
 
@@ -375,19 +376,24 @@ impl Collector {
         }
     }
 
-    /// Looks for new names of code that processes make at run time, and at the code, some times a
-    /// second.
+    /// Looks for new names of code that processes make at run time: some times a second, and before
+    /// samples are looked at.
     pub fn look_at_generated(&mut self) {
         if self.images.has_generated() && self.loadmap.host.is_live() {
             let now = sampler::clock_now();
             let renamed = self.images.look_at_generated(None, now);
             self.prepare_anew(&renamed);
-            // What is noted follows from samples alone.
-            if matches!(self.loadmap.host, Host::Live) {
-                for pid in self.images.makers() {
-                    if let Some(process) = self.loadmap.get(pid) {
-                        process.generated_code.look_again(now);
-                    }
+        }
+    }
+
+    /// Looks at that code, some times a second.
+    pub fn look_at_generated_code(&mut self) {
+        // What is noted follows from samples alone.
+        if self.images.has_generated() && matches!(self.loadmap.host, Host::Live) {
+            let now = sampler::clock_now();
+            for pid in self.images.makers() {
+                if let Some(process) = self.loadmap.get(pid) {
+                    process.generated_code.look_again(now);
                 }
             }
         }
@@ -462,15 +468,15 @@ impl Collector {
         true
     }
 
+    /// Finds out which file a mapping is of, as soon as it is heard of: it may soon be gone.
+    pub fn identify(&mut self, mmap: &mut Mmap) {
+        if self.loadmap.host.is_live() {
+            self.files.identify(mmap, wall_at(mmap.time));
+        }
+    }
+
     /// Takes a record, in order of time. None waits.
     pub fn record(&mut self, mut record: Record, evidence: Option<PageEvidence>) {
-        if let Record::Mmap(mmap) = &mut record
-            && self.loadmap.host.is_live()
-        {
-            let offset = self.settings.clock_offset;
-            let mapped = mmap.time.saturating_add_signed(offset);
-            self.files.identify(mmap, mapped.cast_signed());
-        }
         if self.raw.is_none() {
             return self.take(record, evidence);
         }

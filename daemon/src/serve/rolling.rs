@@ -14,7 +14,7 @@ use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::{Directory, Error};
 
 use crate::output::chain;
-use store::wall_now;
+use machine::system::clock::wall_now;
 
 /// The part of the governor's budget that roll-ups may take. What they take is processor time of
 /// this process, so the governor counts it, and samples less meanwhile.

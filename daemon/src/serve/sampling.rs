@@ -11,9 +11,9 @@ use crate::settings::affordable::ASSUMED_COST;
 use crate::settings::args::{ClockArg, EngineArg};
 use crate::settings::choices::Choices;
 use crate::settings::recording::Recording;
+use machine::system::clock::wall_now;
 use machine::system::processors::Processors;
 use machine::system::procfs;
-use store::wall_now;
 
 /// How far the wall clock may be from where it was, by the clock of samples, before the times of
 /// what is collected are wrong: 2 s in nanoseconds. Slewing moves both clocks alike.

@@ -15,9 +15,10 @@ use crate::session::Session;
 use crate::settings::args::WINDOW;
 pub(crate) use form::Status;
 use form::Trouble;
+use machine::system::clock::wall_now;
 use machine::system::procfs;
 use pipeline::collector::Totals;
-use store::{Saved, wall_now};
+use store::Saved;
 
 /// What is counted over the service's life.
 #[derive(Debug, Default)]

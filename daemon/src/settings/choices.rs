@@ -17,11 +17,11 @@ use crate::settings::args::{ClockArg, ContextArg, EngineArg, VectorsArg};
 use crate::settings::recording::Recording;
 use crate::settings::sysctl::{LimitFiles, Raised};
 use machine::kernel::{self, Kernel};
+use machine::system::clock::wall_now;
 use machine::system::procfs;
 use pipeline::bounce::Bounce;
 use pipeline::collector::Settings;
 use pipeline::raw;
-use store::wall_now;
 
 /// How many times as many samples a reader waits for under the engine `bpf`, at most so many: its
 /// samples bring what has to be looked at soon under the other one. A wake-up interrupts the CPU

@@ -24,7 +24,7 @@ mod saver;
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use counters::{Counter, Loss};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -37,6 +37,7 @@ use crate::flush::Snapshot;
 use crate::saver::{Done, Saver};
 use consumers::events::lost::Lost;
 use consumers::tables::{Tables, Wanted};
+use machine::system::clock::wall_now;
 use pipeline::collector::{Collector, Totals};
 
 /// The database and what could not be written to it yet.
@@ -335,15 +336,6 @@ pub fn cpu_time() -> Duration {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Wall-clock time in nanoseconds of the Unix epoch.
-pub fn wall_now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_nanos()).ok())
-        .unwrap_or(0)
 }
 
 #[cfg(test)]

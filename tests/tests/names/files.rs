@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use vcpi_tests::harness::{Test, test, text};
 use vcpi_tests::needs::{as_root, gcc};
 
@@ -80,6 +81,54 @@ fn overwritten() -> Result<()> {
         has(&bench, "ran_then", 35.0)?;
         has_code(&bench, "ran_first")?;
         has_code(&bench, "ran_then")?;
+    }
+    Ok(())
+}
+
+pub(crate) const TAKE_TURNS: Test = test(
+    "libraries that take turns in one inode, at one address, are not taken for each other",
+    take_turns,
+    &[as_root, gcc],
+);
+fn take_turns() -> Result<()> {
+    const LIBRARIES: [(&str, u32); 2] = [("of_one", 0x11), ("of_other", 0x22)];
+    // What a file is replaced by: another in its place, or under a number that became free.
+    for copy in ["cat %s > now.so", "rm -f now.so; cp %s now.so"] {
+        let bench = Bench::new()?;
+        for (name, _) in LIBRARIES {
+            let source = format!(
+                "__attribute__((noinline)) unsigned long {name}(unsigned long a, long n) {{\n\
+                 for (long i = 0; i < n; i++) a = a * 3 + i; return a; }}\n\
+                 unsigned long enter(unsigned long a) {{ return {name}(a, 300) + 1; }}\n"
+            );
+            compile(&bench, name, &source, &["-shared", "-fPIC"])?;
+        }
+        let source = format!(
+            "#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n\
+             int main(void) {{ unsigned long r = 0;\n\
+             for (int i = 0; i < 16; i++) {{ char c[99];\n\
+             sprintf(c, \"{copy}\", i % 2 ? \"{}\" : \"{}\"); if (system(c)) return 1;\n\
+             void *h = dlopen(\"./now.so\", RTLD_NOW); if (!h) return 2;\n\
+             unsigned long (*f)(unsigned long) = dlsym(h, \"enter\");\n\
+             for (clock_t end = clock() + CLOCKS_PER_SEC / (i % 2 ? 10 : 4); clock() < end;)\n\
+             for (int j = 0; j < 99; j++) r += f(i % 2 ? {} : {});\n\
+             dlclose(h); }} return r == 42; }}\n",
+            LIBRARIES[1].0, LIBRARIES[0].0, LIBRARIES[1].1, LIBRARIES[0].1
+        );
+        compile(&bench, "p", &source, &["-O2"])?;
+        record(&bench, "./p")?;
+        // Lives of a quarter of a second are heard of in time, but for the busiest machine.
+        has(&bench, LIBRARIES[0].0, 20.0)?;
+        for (name, own) in LIBRARIES {
+            for row in listed(&bench, name)? {
+                for profile in row["profiles"].as_array().into_iter().flatten() {
+                    let is_own = |of: &Value| of["value"] == format!("{own:#x}");
+                    let values = profile["values"].as_array().cloned().unwrap_or_default();
+                    let is_argument = profile["parameter"] == "arg0";
+                    ensure!(!is_argument || values.iter().all(is_own), "{name}: {row}");
+                }
+            }
+        }
     }
     Ok(())
 }

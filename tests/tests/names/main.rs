@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     let tests = [
         files::GONE,
         files::OVERWRITTEN,
+        files::TAKE_TURNS,
         files::IN_MEMORY,
         files::BY_CONTENT,
         files::LARGE,

@@ -74,8 +74,11 @@ pub(super) struct Generated {
 }
 
 impl Generated {
-    /// What an address was called at a time.
+    /// What an address was called at a time, if it was looked since.
     fn find(&self, address: u64, time: u64) -> Option<&Named> {
+        if time > self.looked {
+            return None;
+        }
         let now = self.now(address);
         if let Some(now) = now
             && now.came.1 <= time
@@ -430,6 +433,7 @@ mod tests {
             name: name.to_owned(),
         };
         let generated = images.generated.get_mut(&id).expect("known");
+        generated.looked = came.1;
         assert!(generated.add(line, came));
         images.make_generations(id, 9);
     }
@@ -479,12 +483,14 @@ mod tests {
             named("other", 0x3000, 0x3100)
         );
         assert_eq!(at(&images, &mapping, 0x1000, 50), named("", 0x1000, 0x2000));
+        // Behind the last look there may be another name already.
+        assert_eq!(at(&images, &mapping, 0x3000, 51).0, "");
         // The same name at the same place is two pieces of code, if another was between.
         let image = |time| {
             images
                 .narrow(&mapping, ProcessAddress(0x2000), time)
                 .map(|part| part.image)
         };
-        assert_ne!(image(15), image(60));
+        assert_ne!(image(15), image(50));
     }
 }

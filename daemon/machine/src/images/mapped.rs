@@ -1,10 +1,13 @@
 //! Which images the kernel tells of where it tells of mappings: by a record, or by a line of
 //! `/proc/PID/maps`.
 
+use std::fs::File;
+
 use sampler::{Mmap, MmapIdentity, Pid};
 
 use super::{Identity, ImageId, Images, MAX_MAPPED};
 use crate::elf::{self, LastingIdentity};
+use crate::files::Version;
 use crate::mapping::{Mapping, MappingKind};
 use crate::system::procfs::MapsLine;
 
@@ -59,17 +62,32 @@ impl Images {
             inode: line.inode,
             generation: 0,
         };
+        let Some((path, metadata)) = elf::mapped_file(pid, line) else {
+            return inode;
+        };
+        // Another file may have been given the inode.
+        let (key, version) = ((line.major, line.minor, line.inode), Version::of(&metadata));
+        if let Some((known, identity)) = self.mapped.get(&key)
+            && *known == version
+        {
+            return identity.clone();
+        }
+        // It may be another one by now.
+        let same = |file: &File| {
+            file.metadata()
+                .is_ok_and(|now| Version::of(&now) == version)
+        };
+        let file = File::open(path).ok().filter(same);
+        let identity = match file.and_then(elf::known) {
+            Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
+            Some(LastingIdentity::Content(id)) => Identity::Content(id),
+            None => inode,
+        };
         if self.mapped.len() >= MAX_MAPPED {
             self.mapped.clear();
         }
-        self.mapped
-            .entry((line.major, line.minor, line.inode))
-            .or_insert_with(|| match elf::known_of_mapped(pid, line) {
-                Some(LastingIdentity::BuildId(id)) => Identity::BuildId(id),
-                Some(LastingIdentity::Content(id)) => Identity::Content(id),
-                None => inode,
-            })
-            .clone()
+        self.mapped.insert(key, (version, identity.clone()));
+        identity
     }
 }
 

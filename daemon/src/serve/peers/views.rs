@@ -18,7 +18,7 @@ use super::outcome::{Finished, Made, Outcome, View};
 use super::queue::{Batch, Queue};
 use super::settings::Settings;
 use crate::serve::newest::{self, Asking, NewestRows};
-use store::wall_now;
+use machine::system::clock::wall_now;
 
 /// How the names of views begin while they are being made; they have none afterwards.
 const PREFIX: &str = ".view-";
