@@ -68,6 +68,7 @@ fn feed(reader: &mut Reader, collector: &mut Collector, store: &mut Store) -> Re
             CollectorInput::Scan(pid, now) => {
                 collector.loadmap.scan(pid, now, &mut collector.images)
             }
+            CollectorInput::Written(file) => collector.written(&file),
             CollectorInput::Flush => {
                 store.flush(collector, &|| true)?;
             }

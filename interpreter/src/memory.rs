@@ -108,6 +108,13 @@ impl<M: Memory + ?Sized, S: Sink + ?Sized> Machine<'_, M, S> {
         }
     }
 
+    /// Checks that a range can be stored to.
+    pub(crate) fn check_stores(&mut self, address: u64, bytes: u64) -> Result<(), StopReason> {
+        check_canonical(address)?;
+        check_canonical(address.wrapping_add(bytes - 1))?;
+        self.check(address, bytes, Access::Store).map(|_| ())
+    }
+
     /// What a store of that width is about to overwrite, if known.
     pub(crate) fn overwritten(&mut self, address: Option<u64>, width: Width) -> Option<u64> {
         let address = address.filter(|address| check_canonical(*address).is_ok())?;

@@ -360,6 +360,23 @@ fn exceptions() {
     assert_eq!(stop(CONSTANT, &LOAD), StopReason::NotMapped);
 }
 
+/// A store of chosen bytes faults for those that are not chosen, too.
+#[test]
+fn unchosen_bytes() {
+    // pxor xmm0, xmm0; maskmovdqu xmm0, xmm0
+    let none: [&[u8]; 2] = [&[0x66, 0x0f, 0xef, 0xc0], &[0x66, 0x0f, 0xf7, 0xc0]];
+    let stop = |address: u64| {
+        let program = [none[0], none[1], &LOAD];
+        run_in(CodeMemory::Fixed, &[(RDI, address)], &program)
+            .0
+            .stop
+    };
+    assert_eq!(stop(PRIVATE[0] + 8), StopReason::NotMapped);
+    assert_eq!(stop(CONSTANT), StopReason::FaultingInstruction);
+    assert_eq!(stop(DOUBTFUL - 8), StopReason::FaultingInstruction);
+    assert_eq!(stop(DOUBTFUL), StopReason::MayFault);
+}
+
 /// Where it is not certain that a store goes through, what it stored is unknown.
 #[test]
 fn unverified_stores() {

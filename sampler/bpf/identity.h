@@ -44,20 +44,23 @@ static inline u8 context_of(struct work *work, struct task_struct *task)
 	return work->registers[REGISTER_FLAGS] & INTERRUPTS_ON ? CONTEXT_SOFTIRQ : CONTEXT_HARDIRQ;
 }
 
-static inline u32 dumpable(struct mm_struct *mm)
+/* The flags of an address space; 0 where they cannot be read. */
+static inline unsigned long flags_of(struct mm_struct *mm)
 {
-	unsigned long flags = 0;
 	struct mm_struct___word *word = (void *)mm;
 	struct mm_struct___bitmap *bitmap = (void *)mm;
 
-	if (!mm)
-		return 0;
 	if (bpf_core_field_exists(bitmap->flags.__mm_flags))
-		flags = bitmap->flags.__mm_flags[0];
-	else if (bpf_core_field_exists(word->flags))
-		flags = word->flags;
-	/* What could not be read is 0, which is not dumpable. */
-	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER;
+		return bitmap->flags.__mm_flags[0];
+	if (bpf_core_field_exists(word->flags))
+		return word->flags;
+	return 0;
+}
+
+/* What could not be read is not dumpable. */
+static inline u32 dumpable(struct mm_struct *mm)
+{
+	return mm && (flags_of(mm) & DUMPABLE_MASK) == DUMPABLE_BY_USER;
 }
 
 static inline u32 number_of(struct pid *pid)

@@ -248,5 +248,8 @@ struct task_struct {
 /* The low bits of mm_struct.flags: who may dump its memory. */
 #define DUMPABLE_MASK 3
 #define DUMPABLE_BY_USER 1
+/* Pages of it are pinned for others, or were; the second bit up to Linux 5.18. Elsewhere it says
+ * something else, which costs a few processes a second look. */
+#define HAS_PINNED_MASK (1UL << 27 | 1UL << 28)
 
 #endif

@@ -237,10 +237,12 @@ static inline u32 find_bases(struct work *work, struct task_struct *task)
 	return bases;
 }
 
-/* Whether others may write what was read while it was: other threads, other processors. */
+/* Whether others may write what was read while it was: other threads, other processors, or whoever
+ * has pages of the process pinned or had before, as devices and process_vm_writev do. */
 static inline int is_written_meanwhile(const struct work *work, struct task_struct *task)
 {
-	return work->kernel || work->way.again || task->mm->mm_users.counter > 1;
+	return work->kernel || work->way.again || task->mm->mm_users.counter > 1 ||
+	       flags_of(task->mm) & HAS_PINNED_MASK;
 }
 
 /* Reads all that was read once more, and notes what has changed. */

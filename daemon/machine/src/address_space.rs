@@ -47,6 +47,8 @@ pub struct AddressSpace<'a> {
     pub time: u64,
     /// When the process ends, if that is known yet.
     pub ends: Option<u64>,
+    /// Only one thread uses its memory.
+    is_alone: bool,
     /// Whether values of denied images may be captured.
     pub allow_secrets: bool,
     /// Whether its memory may be read.
@@ -106,6 +108,7 @@ impl<'a> AddressSpace<'a> {
         images: &'a mut Images,
         time: u64,
     ) -> Self {
+        let is_alone = process.is_alone(time);
         Self {
             maps: &process.maps,
             images: RefCell::new(images),
@@ -120,6 +123,7 @@ impl<'a> AddressSpace<'a> {
             pid: process.pid,
             time,
             ends: process.ends,
+            is_alone,
             allow_secrets: false,
             allow_memory: false,
             evidence: None,
@@ -230,7 +234,7 @@ impl AddressSpace<'_> {
         if mapping.is_anon() {
             return Err(StopReason::AnonymousCode);
         }
-        if !mapping.never_writable {
+        if !mapping.never_writable || self.images.borrow().is_written(mapping.image) {
             return Err(StopReason::PageWritten);
         }
         let seen = self.evidence.and_then(|evidence| evidence.of(address.0));
@@ -297,6 +301,16 @@ impl AddressSpace<'_> {
         signals.at(self.pid, self.time, self.stack, &mut host)
     }
 
+    /// Whether an access may wait for another thread, which answers as it likes.
+    pub fn has_user_faults(&self) -> bool {
+        if self.is_alone {
+            return false;
+        }
+        let mut guards = self.guards.borrow_mut();
+        let mut host = self.host.borrow_mut();
+        guards.by_user((self.pid, self.time), self.stack, &mut host)
+    }
+
     /// If an access raised an exception behind the sample, and the program goes on behind that:
     /// from when on exceptions of a page count.
     pub(crate) fn raised_since(&self) -> Option<u64> {
@@ -345,6 +359,10 @@ impl AddressSpace<'_> {
     #[inline(never)]
     fn is_page_exposed(&self, address: ProcessAddress) -> bool {
         if self.maps.may_be_exposed(address) || self.maps.is_data_file(address) {
+            return true;
+        }
+        let mapping = self.maps.find(address).filter(|mapping| mapping.is_file());
+        if mapping.is_some_and(|mapping| self.images.borrow().is_written(mapping.image)) {
             return true;
         }
         if self.is_kernel() || !self.maps.has_shared() {

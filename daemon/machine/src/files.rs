@@ -28,6 +28,34 @@ struct Inode {
     generation: u64,
 }
 
+impl Inode {
+    fn of(mmap: &Mmap) -> Option<Self> {
+        match mmap.identity {
+            MmapIdentity::Inode {
+                major,
+                minor,
+                inode,
+                generation,
+            } if inode != 0 => Some(Self {
+                major,
+                minor,
+                inode,
+                generation,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl From<LastingIdentity> for MmapIdentity {
+    fn from(known: LastingIdentity) -> Self {
+        match known {
+            LastingIdentity::BuildId(id) => Self::BuildId(id),
+            LastingIdentity::Content(id) => Self::Content(id),
+        }
+    }
+}
+
 /// What tells versions of a file apart: its size, and when it was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -75,19 +103,8 @@ impl Files {
     /// Replaces the inode of a mapping by the build id of its file, where that has one. `mapped` is
     /// when it was mapped, in wall-clock nanoseconds.
     pub fn identify(&mut self, mmap: &mut Mmap, mapped: i64) {
-        let inode = match mmap.identity {
-            MmapIdentity::Inode {
-                major,
-                minor,
-                inode,
-                generation,
-            } if inode != 0 && !mmap.shared() => Inode {
-                major,
-                minor,
-                inode,
-                generation,
-            },
-            _ => return,
+        let Some(inode) = Inode::of(mmap).filter(|_| !mmap.shared()) else {
+            return;
         };
         let is_part =
             |last: &Last| last.pid == mmap.pid && last.inode == inode && mapped <= last.looked;
@@ -102,11 +119,15 @@ impl Files {
             });
         }
         let known = self.last.as_ref().and_then(|last| last.known.clone());
-        mmap.identity = match known {
-            Some(LastingIdentity::BuildId(id)) => MmapIdentity::BuildId(id),
-            Some(LastingIdentity::Content(id)) => MmapIdentity::Content(id),
-            None => return,
-        };
+        if let Some(known) = known {
+            mmap.identity = known.into();
+        }
+    }
+
+    /// What a file that a mapping is of was known by when it was looked at, if it was.
+    pub fn known_of(&self, mmap: &Mmap) -> Option<MmapIdentity> {
+        let (_, known) = self.known.get(&Inode::of(mmap)?)?;
+        known.clone().map(MmapIdentity::from)
     }
 
     /// Bytes that it holds.

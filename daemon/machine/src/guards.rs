@@ -1,14 +1,17 @@
 //! Pages of a process that may raise an exception although their mapping allows the access: guard
-//! regions (`MADV_GUARD_INSTALL`), and memory of a `userfaultfd` that asks for SIGBUS.
+//! regions (`MADV_GUARD_INSTALL`), and memory of a `userfaultfd`. Of that, an access raises a signal
+//! or waits for another thread, which may do what it likes before it answers.
 //!
 //! Neither makes a record. So a process that handles SIGSEGV or SIGBUS is looked at: its page table
-//! has marks for guard regions, and the descriptors that it has open say what they are. A look is
+//! has marks for guard regions, and the descriptors that it has open say what they are. Where
+//! anybody uses `userfaultfd`, so is one whose memory several threads use. A look is
 //! good for samples before it. Where a guard region was seen once, its whole mapping may have some
 //! until the program ends, since they come and go without notice; a descriptor stands for all
 //! memory. What comes and goes between two looks is not seen.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::utsname::uname;
 use sampler::Pid;
@@ -19,8 +22,8 @@ use crate::system::procfs::Pagemap;
 
 /// Looks take so little of the time: one part of that many.
 const LOOKING_PART: u64 = 50;
-/// The bit of `userfaultfd`'s features that asks for SIGBUS instead of an event.
-const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Nanoseconds for which it is believed that nobody uses `userfaultfd`.
+const UNUSED_NS: u64 = 1_000_000_000;
 /// Kernels that have guard regions and cannot tell where.
 const UNTOLD: [(u32, u32); 2] = [(6, 13), (6, 14)];
 
@@ -32,6 +35,8 @@ pub(crate) struct Guards {
     looked: u64,
     /// When there may be another.
     next: u64,
+    /// When it may be asked again whether anybody uses `userfaultfd`, if nobody did.
+    unused_until: u64,
 }
 
 /// What an access may meet.
@@ -54,12 +59,10 @@ impl Guards {
         stack: Option<u64>,
         host: &mut Host,
     ) -> Guarded {
-        if self.looked < time
-            && self.next <= time
-            && let Some((marks, looked, next)) = host.guards(pid, || look(pid, stack?))
+        if self.is_due(time)
+            && let Some(found) = host.guards(pid, || look(pid, stack?))
         {
-            self.seen.get_or_insert_default().add(marks);
-            (self.looked, self.next) = (looked, next);
+            self.add(found);
         }
         let Some(seen) = &self.seen else {
             // Nobody ever looked.
@@ -72,6 +75,31 @@ impl Guards {
             _ if mappings.any(|(start, end)| *start <= last && first < *end) => Guarded::Perhaps,
             _ => Guarded::No,
         }
+    }
+
+    /// Whether an access may wait for another thread of the process, for a sample of that time.
+    pub(crate) fn by_user(
+        &mut self,
+        (pid, time): (Pid, u64),
+        stack: Option<u64>,
+        host: &mut Host,
+    ) -> bool {
+        if self.is_due(time) && self.unused_until <= time {
+            match host.guards(pid, || may_have_user_faults().then(|| look(pid, stack?))?) {
+                Some(found) => self.add(found),
+                None => self.unused_until = time.saturating_add(UNUSED_NS),
+            }
+        }
+        self.seen.as_ref().is_some_and(|seen| seen.by_user)
+    }
+
+    fn is_due(&self, time: u64) -> bool {
+        self.looked < time && self.next <= time
+    }
+
+    fn add(&mut self, (marks, looked, next): (Marks, u64, u64)) {
+        self.seen.get_or_insert_default().add(marks);
+        (self.looked, self.next) = (looked, next);
     }
 
     /// Bytes that it holds.
@@ -119,30 +147,39 @@ fn mappings(pid: Pid, regions: &[(u64, u64)]) -> Option<Vec<(u64, u64)>> {
     Some(found)
 }
 
-/// Whether a process has a `userfaultfd` that asks for SIGBUS, or whose features cannot be read.
+/// Whether a process has a `userfaultfd`. One that another process answers says nothing here: that
+/// process reaches no more of the memory than what it answers with.
 fn has_user_faults(pid: Pid) -> Option<bool> {
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()? {
-        let Ok(entry) = entry else { continue };
-        let is_one = fs::read_link(entry.path())
-            .is_ok_and(|to| to.as_os_str() == "anon_inode:[userfaultfd]");
-        if !is_one {
-            continue;
-        }
-        let path = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
-        let features = fs::read_to_string(path).ok();
-        let features = features.as_deref().and_then(features_of);
-        if features.is_none_or(|features| features & FEATURE_SIGBUS != 0) {
-            return Some(true);
-        }
-    }
-    Some(false)
+    let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(descriptors.any(|entry| {
+        let to = entry.and_then(|entry| fs::read_link(entry.path()));
+        to.is_ok_and(|to| to.as_os_str() == "anon_inode:[userfaultfd]")
+    }))
 }
 
-/// The features of a `userfaultfd`: the line `API:` has its version, these, and all that there are,
-/// in hexadecimal.
-fn features_of(info: &str) -> Option<u64> {
-    let line = info.lines().find_map(|line| line.strip_prefix("API:"))?;
-    u64::from_str_radix(line.trim().split(':').nth(1)?, 16).ok()
+/// Whether anybody may have a `userfaultfd`: the kernel has had memory for one. It is looked up
+/// once a second.
+fn may_have_user_faults() -> bool {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static MAY: AtomicBool = AtomicBool::new(true);
+    let now = sampler::clock_now();
+    if NEXT.load(Ordering::Relaxed) <= now {
+        let caches = fs::read_to_string("/proc/slabinfo");
+        MAY.store(
+            !caches.is_ok_and(|caches| is_unused(&caches)),
+            Ordering::Relaxed,
+        );
+        NEXT.store(now + UNUSED_NS, Ordering::Relaxed);
+    }
+    MAY.load(Ordering::Relaxed)
+}
+
+/// Whether the kernel's caches say that there never was a `userfaultfd`: behind the cache's name
+/// are the objects in use and those that there are.
+fn is_unused(caches: &str) -> bool {
+    let mut lines = caches.lines();
+    let of_cache = lines.find_map(|line| line.strip_prefix("userfaultfd_ctx_cache "));
+    of_cache.is_some_and(|counts| counts.split_whitespace().nth(1) == Some("0"))
 }
 
 /// Whether a kernel of this release has guard regions and cannot tell where.
@@ -222,12 +259,15 @@ mod tests {
         assert_eq!(look(pid, 0x1000), None);
     }
 
-    /// The features are the second number; some kernels have guard regions and cannot tell where.
+    /// Memory for descriptors is the second number; some kernels have guard regions and cannot tell
+    /// where.
     #[test]
-    fn features_and_releases() {
-        let info = "pos:\t0\nflags:\t02\npending:\t0\ntotal:\t0\nAPI:\taa:80:1ffff\n";
-        assert_eq!(features_of(info), Some(FEATURE_SIGBUS));
-        assert_eq!(features_of("API:\taa"), None);
+    fn caches_and_releases() {
+        let caches = |count| {
+            format!("slabinfo - version: 2.1\nx 3 4\nuserfaultfd_ctx_cache  0 {count} 192\n")
+        };
+        assert!(is_unused(&caches(0)) && !is_unused(&caches(21)));
+        assert!(!is_unused("slabinfo - version: 2.1\nx 3 0\n"));
         assert!(is_untold("6.14.0-rc1") && is_untold("6.13"));
         assert!(!is_untold("6.12.9") && !is_untold("6.18.44-x") && !is_untold(""));
     }

@@ -1,5 +1,7 @@
 //! What an image is known by.
 
+use sampler::MmapIdentity;
+
 /// What tells images apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
@@ -50,4 +52,15 @@ pub enum Identity {
     },
     /// One of these as far as its code ran in 32-bit mode.
     In32BitMode(Box<Identity>),
+}
+
+impl Identity {
+    /// That of a file which was looked at; `None`: it is known by its inode alone.
+    pub fn lasting(file: &MmapIdentity) -> Option<Self> {
+        match file {
+            MmapIdentity::BuildId(id) => Some(Self::BuildId(id.clone())),
+            MmapIdentity::Content(id) => Some(Self::Content(id.clone())),
+            MmapIdentity::Inode { .. } => None,
+        }
+    }
 }

@@ -23,7 +23,7 @@ use std::mem;
 use std::path::PathBuf;
 
 use addresses::{ImageAddress, ProcessRange};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::Pid;
 
 use crate::elf::{self, Contents, Elf, PAGE};
@@ -33,6 +33,7 @@ use crate::kernel;
 use crate::rules::Rules;
 use crate::system::memory::{of_map, of_vec};
 use crate::unwind::UnwindInfo;
+use crate::writers::{FileId, FileWriters};
 
 use self::bases::Bases;
 pub use self::calls::Call;
@@ -75,6 +76,8 @@ pub(crate) struct Image {
     base: Option<ImageId>,
     /// A copy of its file, should that change.
     kept: Option<Kept>,
+    /// Somebody may write its file through a mapping, or might: it tells nothing of memory.
+    written: bool,
     state: FileState,
 }
 
@@ -96,7 +99,7 @@ pub struct Images {
     pub(crate) changes: u32,
     pages: FxHashMap<(ImageId, u64), Box<[u8; PAGE]>>,
     /// Of files that ran before the start, by device and inode.
-    mapped: FxHashMap<(u32, u32, u64), (Version, Identity)>,
+    mapped: FxHashMap<FileId, (Version, Identity)>,
     /// Besides those of [`denied`].
     deny: Vec<String>,
     /// Wall clock minus sample clock, ns.
@@ -113,6 +116,10 @@ pub struct Images {
     vdso_build_id: Option<String>,
     /// Bytes of copies.
     kept_bytes: usize,
+    /// Who may write files through mappings.
+    writers: FileWriters,
+    /// Images whose files that were.
+    written: FxHashSet<Identity>,
 }
 
 /// The path of the image that stands for what is not known.
@@ -157,6 +164,8 @@ impl Images {
                 .and_then(|bytes| elf::parse(bytes.to_vec())?.1)
                 .map(|id| kernel::hex(&id)),
             kept_bytes: 0,
+            writers: FileWriters::default(),
+            written: FxHashSet::default(),
         }
     }
 
@@ -173,6 +182,7 @@ impl Images {
         };
         let images: usize = self.images.iter().map(one).sum();
         let maps = of_vec(&self.images) + of_map(&self.by_key) + of_map(&self.mapped);
+        let maps = maps + self.writers.bytes();
         // The path is also in the key.
         let own = images + maps + 2 * self.path_bytes + self.kept_bytes + self.generated_bytes;
         (
@@ -220,6 +230,7 @@ impl Images {
             idle: false,
             base: None,
             kept: None,
+            written: self.written.contains(&key.0),
             state: FileState::Closed {
                 attempts: 0,
                 last: None,
@@ -240,6 +251,11 @@ impl Images {
     pub(crate) fn is_shared(&self, id: ImageId) -> bool {
         self.get(id)
             .is_some_and(|image| matches!(image.identity, Identity::Shared { .. }))
+    }
+
+    /// Whether somebody may write an image's file through a mapping, now or at any time before.
+    pub(crate) fn is_written(&self, id: ImageId) -> bool {
+        self.get(id).is_some_and(|image| image.written)
     }
 
     fn get(&self, id: ImageId) -> Option<&Image> {

@@ -49,3 +49,4 @@ pub mod system;
 pub mod unwind;
 pub mod vmas;
 pub mod window;
+pub mod writers;

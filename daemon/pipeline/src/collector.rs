@@ -18,7 +18,7 @@ use counters::{Counter, CounterKey, Group, Loss};
 use hotlist::{Config, Generator};
 use interpreter::{DecodeCache, Processor, Registers, Traces, ValueKinds, WindowState};
 use rustc_hash::{FxHashMap, FxHashSet};
-use sampler::{Handler, Mmap, Pid, Record, UserRegisters};
+use sampler::{Handler, Mmap, MmapIdentity, Pid, Record, UserRegisters};
 
 use self::waiting::Waiting;
 use crate::blocks::Blocks;
@@ -45,6 +45,7 @@ use machine::stack::Walker;
 use machine::system::clock::wall_at;
 use machine::system::memory::CollectorMemory;
 use machine::system::page_check::PageEvidence;
+use machine::writers::FileId;
 
 /// What the collector is asked to do.
 #[derive(Clone, Debug)]
@@ -470,8 +471,29 @@ impl Collector {
 
     /// Finds out which file a mapping is of, as soon as it is heard of: it may soon be gone.
     pub fn identify(&mut self, mmap: &mut Mmap) {
-        if self.loadmap.host.is_live() {
+        if !self.loadmap.host.is_live() {
+            return;
+        }
+        let Some(file) = FileId::of_record(mmap) else {
+            return;
+        };
+        if mmap.shared() {
+            if mmap.writable() {
+                self.images.note_writer(file, mmap.pid);
+                if let Some(known) = self.files.known_of(mmap) {
+                    self.note(&raw::CollectorInput::Written(known.clone()));
+                    self.written(&known);
+                }
+            }
+        } else if !self.images.has_writer(file) {
             self.files.identify(mmap, wall_at(mmap.time));
+        }
+    }
+
+    /// Somebody may write a file through a mapping, from now on.
+    pub fn written(&mut self, file: &MmapIdentity) {
+        if let Some(identity) = Identity::lasting(file) {
+            self.images.note_written(identity);
         }
     }
 

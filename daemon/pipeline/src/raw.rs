@@ -19,16 +19,16 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use sampler::{Pid, Record, SignalHandlers};
+use sampler::{MmapIdentity, Pid, Record, SignalHandlers};
 use serde::{Deserialize, Serialize};
 
 pub use self::error::Error;
 use machine::host::Answer;
 use machine::system::page_check::PageEvidence;
 
-const MAGIC: &[u8; 8] = b"VCPIRAW\x09";
-/// The version before, which has less: it is read as well.
-const MAGIC_BEFORE: &[u8; 8] = b"VCPIRAW\x08";
+const MAGIC: &[u8; 8] = b"VCPIRAW\x0a";
+/// The versions before, which have less: they are read as well.
+const MAGICS_BEFORE: [&[u8; 8]; 2] = [b"VCPIRAW\x08", b"VCPIRAW\x09"];
 /// What it begins with in all versions.
 const MAGIC_OF_ALL: &[u8] = b"VCPIRAW";
 /// The longest entry: far more than any record needs.
@@ -120,6 +120,8 @@ pub enum CollectorInput {
     /// A sample with what its record has no room for: which exceptions the program had handlers
     /// for.
     Handled(Record, Option<PageEvidence>, SignalHandlers),
+    /// Somebody may write a file through a mapping.
+    Written(MmapIdentity),
 }
 
 /// Writes a recording.
@@ -257,7 +259,7 @@ impl Reader {
             io::ErrorKind::UnexpectedEof => Error::Short(named()),
             _ => Error::Header(named(), error.into()),
         })?;
-        if &magic != MAGIC && &magic != MAGIC_BEFORE {
+        if &magic != MAGIC && !MAGICS_BEFORE.contains(&&magic) {
             return Err(match magic.starts_with(MAGIC_OF_ALL) {
                 true => Error::Version {
                     path: named(),

@@ -90,9 +90,9 @@ pub(crate) fn handler(instruction: &Instruction, operands: &Operands) -> Option<
         | M::Seto
         | M::Setp
         | M::Sets => mov::setcc,
+        M::Pause => mov::pause,
         M::Nop
         | M::Reservednop
-        | M::Pause
         | M::Endbr64
         | M::Endbr32
         | M::Lfence

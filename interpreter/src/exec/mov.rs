@@ -49,6 +49,14 @@ pub(super) fn cmov(m: &mut Machine<'_>, d: &Decoded, form: Form) -> Done {
     Ok(Flow::Next)
 }
 
+/// With one prefix more it may be `rep xchg r8, rax`, which processors take for an exchange.
+pub(super) fn pause(_: &mut Machine<'_>, d: &Decoded) -> Done {
+    match d.instruction().len() {
+        ..=2 => Ok(Flow::Next),
+        _ => Err(StopReason::Unsupported),
+    }
+}
+
 pub(super) fn setcc(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let holds = m.registers.rflags.condition(d.condition);
     let value = Word::of(Width::B8, holds.map(u64::from));

@@ -204,7 +204,7 @@ fn return_to_the_unknown() {
 /// What leaves the program, reads the machine, or faults ends the window with its reason.
 #[test]
 fn stops() {
-    let cases: [(&[u8], StopReason); 12] = [
+    let cases: [(&[u8], StopReason); 13] = [
         (&[0x0f, 0x05], StopReason::SystemCall),
         (&[0xcc], StopReason::SystemCall),
         (&[0x0f, 0x01, 0xef], StopReason::MachineState), // wrpkru
@@ -217,6 +217,7 @@ fn stops() {
         (&[0x48, 0xcf], StopReason::FarTransfer),
         (&[0xff, 0x28], StopReason::FarTransfer),
         (&[0x0f, 0x0b], StopReason::FaultingInstruction),
+        (&[0xf3, 0x41, 0x90], StopReason::Unsupported), // rep xchg r8d, eax
         (&[0x0f, 0xb4, 0x00], StopReason::FarTransfer), // lfs eax, [rax]
     ];
     for (code, reason) in cases {

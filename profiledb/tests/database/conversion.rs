@@ -34,7 +34,7 @@ fn mixed(path: &std::path::Path) -> Outcome {
         even: None,
         list: Estimates::from(&list()),
     };
-    flush.hotlist(row)?;
+    flush.hotlist(row.clone())?;
     let heap = Region {
         start: 0x5000,
         end: 0x9000,

@@ -80,6 +80,42 @@ fn views_by_ring(bench: &Bench) -> Result<()> {
     judged(bench, "ring", "views", &[])
 }
 
+pub(crate) const REWRITTEN: Test = test(
+    "the file of a program that is written through another mapping",
+    rewritten,
+    &[as_root, gcc, cpu_clock],
+);
+/// A page of a program's file, mapped privately and only to be read, is not what the file holds
+/// another time, by whichever process it is written.
+fn rewritten(bench: &Bench) -> Result<()> {
+    for engine in ["bpf", "ring"] {
+        for how in [&[][..], &["other"]] {
+            // The engine ring knows none of these words.
+            rewritten_by(
+                bench,
+                engine,
+                how,
+                if engine == "bpf" { 200.0 } else { 0.0 },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn rewritten_by(bench: &Bench, engine: &str, how: &[&str], least: f64) -> Result<()> {
+    let program = bench.compile("rewritten.c", "rewritten", &[])?;
+    let (time, file) = (seconds(samples(SAMPLES)? / 6), bench.path("rewritten.file"));
+    let file = file.display().to_string();
+    let arguments = [&[time.as_str(), file.as_str()], how].concat();
+    bench.watch_with(engine, &program, &arguments, "rewritten.db")?;
+    let database = bench.open("rewritten.db")?;
+    let (checks, mut verdict) = (checks::of_image(&program)?, Verdict::default());
+    checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
+    verdict.settle(&format!("rewritten, {how:?}, {engine}"), least)?;
+    std::fs::remove_file(bench.path("rewritten.db"))?;
+    Ok(())
+}
+
 pub(crate) const FAULTS: Test = test("accesses that raise exceptions", faults, &[as_root, gcc]);
 /// Nothing is told of what stands behind a load or store that raises an exception; a window goes on
 /// where pages are not there yet, or are copied.

@@ -44,11 +44,20 @@ pub(crate) const ORDER: Test = test(
 );
 /// Words that others write are seen as the thread could see them: written by another thread; by
 /// another process of one thread, also where they were moved, or are mapped privately from the file
-/// that it writes; and on the own stack, by both.
+/// that it writes, or are the reader's alone, whose memory it writes by a system call; and on the
+/// own stack, by both.
 fn order(bench: &Bench) -> Result<()> {
     let program = bench.compile("order.c", "order", &["-mavx2"])?;
     let checks = checks::of_image(&program)?;
-    for how in ["threads", "processes", "moved", "file", "stack", "lent"] {
+    for how in [
+        "threads",
+        "processes",
+        "moved",
+        "file",
+        "pinned",
+        "stack",
+        "lent",
+    ] {
         in_order(bench, "bpf", (&program, &checks), how, LEAST)?;
     }
     Ok(())

@@ -71,6 +71,28 @@ fn guarded_by(engine: &str, bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+pub(crate) const ANSWERED: Test = test(
+    "accesses that another thread answers",
+    answered,
+    &[as_root, gcc, cpu_clock],
+);
+/// Behind an access to memory of a `userfaultfd`, memory is what the thread made of it that answered
+/// the access; with both engines.
+fn answered(bench: &Bench) -> Result<()> {
+    let program = bench.compile("answered.c", "answered", &["-pthread"])?;
+    let (time, checks) = (seconds(samples(2 * SAMPLES)?), checks::of_image(&program)?);
+    for engine in ["bpf", "ring"] {
+        bench.watch_with(engine, &program, &[&time], "moving.db")?;
+        let mut verdict = Verdict::default();
+        let database = bench.open("moving.db")?;
+        checks::judge(&database, CodeIn::File(&program), &checks, &mut verdict)?;
+        // No value is known behind what nobody can tell the result of.
+        verdict.settle(&format!("answered, {engine}"), 0.0)?;
+        fs::remove_file(bench.path("moving.db"))?;
+    }
+    Ok(())
+}
+
 fn by_engine(engine: &str, time: &str, bench: &Bench, name: &str, more: &[&str]) -> Result<()> {
     let program = bench.compile(&format!("{name}.c"), name, &["-lm"])?;
     let arguments: Vec<&str> = std::iter::once(time).chain(more.iter().copied()).collect();

@@ -10,8 +10,34 @@ use crate::elf::{self, LastingIdentity};
 use crate::files::Version;
 use crate::mapping::{Mapping, MappingKind};
 use crate::system::procfs::MapsLine;
+use crate::writers::FileId;
 
 impl Images {
+    /// Takes note that a process may write a file through a mapping.
+    pub fn note_writer(&mut self, file: FileId, pid: Pid) {
+        self.writers.note(file, pid);
+        let known = self.mapped.get(&file).map(|(_, identity)| identity.clone());
+        if let Some(identity) = known {
+            self.note_written(identity);
+        }
+    }
+
+    /// Whether somebody may write a file through a mapping now.
+    pub fn has_writer(&mut self, file: FileId) -> bool {
+        self.writers.has(file)
+    }
+
+    /// From now on a file tells nothing of memory.
+    pub fn note_written(&mut self, identity: Identity) {
+        for image in &mut self.images {
+            image.written |= image.identity == identity;
+        }
+        // Whoever maps so many has his own reasons.
+        if self.written.len() < MAX_MAPPED {
+            self.written.insert(identity);
+        }
+    }
+
     /// What PERF_RECORD_MMAP2 tells of.
     pub(crate) fn mapping_of_record(&mut self, mmap: &Mmap) -> Mapping {
         let path = mmap.path.to_string_lossy();
@@ -23,6 +49,13 @@ impl Images {
         };
         let image = self.intern(identity, kind.image_path(&path));
         self.mapped(image, mmap.time);
+        if let Some(file) = FileId::of_record(mmap) {
+            if mmap.shared() && mmap.writable() {
+                self.note_writer(file, mmap.pid);
+            } else if self.writers.may_have(file) {
+                self.distrust(image);
+            }
+        }
         Mapping::of_record(mmap, image)
     }
 
@@ -35,7 +68,21 @@ impl Images {
             MappingKind::File => self.identity_of_mapped(pid, line),
         };
         let image = self.intern(identity, kind.image_path(&line.path));
+        if kind == MappingKind::File {
+            let file = FileId::of_line(line);
+            if line.shared && line.writable {
+                self.note_writer(file, pid.unwrap_or(Pid(u32::MAX)));
+            } else if self.writers.may_have(file) {
+                self.distrust(image);
+            }
+        }
         Mapping::of_line(line, image)
+    }
+
+    fn distrust(&mut self, id: ImageId) {
+        if let Some(image) = self.images.get_mut(id.0 as usize) {
+            image.written = true;
+        }
     }
 
     /// Takes note that an image was mapped, at a time of the samples' clock.
@@ -66,7 +113,7 @@ impl Images {
             return inode;
         };
         // Another file may have been given the inode.
-        let (key, version) = ((line.major, line.minor, line.inode), Version::of(&metadata));
+        let (key, version) = (FileId::of_line(line), Version::of(&metadata));
         if let Some((known, identity)) = self.mapped.get(&key)
             && *known == version
         {

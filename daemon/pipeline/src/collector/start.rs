@@ -40,7 +40,7 @@ fn bases(space: &AddressSpace<'_>, capture: Option<&CapturedMemory>) -> (Option<
 }
 
 /// Which exceptions the program has handlers for: as the interrupt found them, else as they are
-/// found now. The kernel has its own.
+/// found now. The kernel has its own. A thread that answers accesses of others is as good as one.
 fn handlers(space: &AddressSpace<'_>, capture: Option<&CapturedMemory>) -> Handlers {
     if space.is_kernel() {
         return Handlers::NONE;
@@ -51,7 +51,11 @@ fn handlers(space: &AddressSpace<'_>, capture: Option<&CapturedMemory>) -> Handl
         return Handlers::UNKNOWN;
     }
     let found = capture.and_then(|capture| capture.handlers);
-    found.map_or_else(|| space.handlers(), of_program)
+    let found = found.map_or_else(|| space.handlers(), of_program);
+    Handlers {
+        access: found.access || space.has_user_faults(),
+        ..found
+    }
 }
 
 /// How long a process may take to end by an exception, in nanoseconds: it may be kept waiting

@@ -64,7 +64,8 @@ fn store_lanes<L: Lane>(m: &mut Machine<'_>, d: &Decoded) -> Done {
     Ok(Flow::Next)
 }
 
-/// `maskmovdqu`: chosen bytes, to where rdi points.
+/// `maskmovdqu`: chosen bytes, to where rdi points. Processors may raise an exception for the bytes
+/// that are not chosen, too, and even where none is.
 fn store_bytes(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let instruction = d.instruction();
     let address = match instruction.op0_kind() {
@@ -75,6 +76,10 @@ fn store_bytes(m: &mut Machine<'_>, d: &Decoded) -> Done {
     let base = m.segment_base(instruction.memory_segment());
     let start = m.part(RDI, address).all().zip(base);
     let start = start.map(|(offset, base)| offset.wrapping_add(base));
+    match start {
+        Some(start) => m.check_stores(start, size(d, 1) as u64)?,
+        None => m.check_unknown()?,
+    }
     let source = read(m, d, 1)?;
     let mask = read(m, d, 2)?;
     for i in 0..size(d, 1) {
