@@ -138,6 +138,17 @@ impl Directory {
         Ok(files)
     }
 
+    /// What to say of the epochs that were moved aside, as long as their files are there.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn set_aside_before(&self) -> Result<Vec<Error>, Error> {
+        let aside = self.list()?.into_iter().filter(|file| file.aside);
+        Ok(aside
+            .map(|file| Error::SetAside { path: file.path })
+            .collect())
+    }
+
     /// The name of a next epoch, which begins at this time (nanoseconds of the Unix epoch), and
     /// its place in the order.
     ///

@@ -67,6 +67,16 @@ pub enum Error {
         /// What is wrong, and where.
         detail: String,
     },
+    /// A service has moved the database aside, since it could not be used.
+    #[error(
+        "{}: could not be used, and the service moved it aside: what it holds is missing here; \
+         `sqlite3 FILE .recover` may save some of it, and this is said until the file is removed",
+        path.display()
+    )]
+    SetAside {
+        /// The file, by its new name.
+        path: PathBuf,
+    },
     /// Somebody else kept the database locked.
     #[error("{}: is in use by another program", path.display())]
     Busy {

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::Error;
+use crate::directory::Directory;
 use crate::filter::Filter;
 use crate::open::{self, wal_of};
 use crate::profile::{Outline, Profile, SymbolRow};
@@ -105,7 +106,11 @@ fn load(paths: &[&Path], filter: &Filter, kinds: Kinds) -> Result<(Profile, Vec<
         let mut moment = Moment::default();
         let loaded = load_inputs(files(paths, &mut moment)?, filter, kinds);
         if moment.is_the_same() {
-            return loaded;
+            let (profile, mut left_out) = loaded?;
+            for path in paths.iter().filter(|path| path.is_dir()) {
+                left_out.extend(Directory::new(path)?.set_aside_before()?);
+            }
+            return Ok((profile, left_out));
         }
     }
     let path = paths

@@ -244,7 +244,13 @@ fn troubles(parts: &Parts<'_>) -> Vec<Trouble> {
             why,
         }
     };
-    parts.troubles.all().map(of).collect()
+    let mut all: Vec<Trouble> = parts.troubles.all().map(of).collect();
+    let aside = parts.epochs.directory().set_aside_before();
+    all.extend(aside.unwrap_or_default().into_iter().map(|error| Trouble {
+        what: "an earlier epoch".to_owned(),
+        why: error.to_string(),
+    }));
+    all
 }
 
 /// Why windows are as long as they are.

@@ -1,7 +1,7 @@
 //! The order, the retention and the recovery of epochs' files.
 
 use super::*;
-use crate::{Epoch, Writer};
+use crate::{Epoch, Filter, Profile, Writer};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -261,6 +261,12 @@ fn useless() {
     assert_eq!(listed.iter().filter(|file| file.aside).count(), 3);
     assert!(with_suffix(&files[0].path, ".damaged-wal").exists());
     assert!(folder.path().join("notes.db").exists());
+    // It is said of each as long as it is there.
+    let folder_itself = [folder.path().to_owned()];
+    let (profile, left_out) = Profile::load_readable(&folder_itself, &Filter::default()).unwrap();
+    assert!(!profile.epochs.is_empty());
+    let aside = |error: &&Error| matches!(error, Error::SetAside { .. });
+    assert_eq!(left_out.iter().filter(aside).count(), 3, "{left_out:?}");
     // Their numbers are not used again.
     assert_eq!(directory.next(0).unwrap().1, 5);
 }

@@ -146,6 +146,16 @@ fn a_damaged_database() {
     assert_eq!(received.notes.len(), 1);
     assert!(received.notes[0].contains("b.db"), "{:?}", received.notes);
     assert!(!profile(&bytes).images.is_empty());
+    // One that was moved aside is named as well.
+    let aside = "2026-11-21T00-00-00-000017.db.damaged";
+    let path = bench.folder.path().join("databases").join(aside);
+    std::fs::write(path, [b'x'; 5000]).expect("writes");
+    let received = bench
+        .client()
+        .view(Selection::default(), &mut Vec::new())
+        .expect("arrives");
+    assert_eq!(received.notes.len(), 2);
+    assert!(received.notes[1].contains(aside), "{:?}", received.notes);
 }
 
 /// A view that would be too large, or takes too long, is refused as that.
