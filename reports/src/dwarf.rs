@@ -126,7 +126,8 @@ fn search_unit<'a>(
     found: &mut Declared,
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
-    let (mut convention, mut believed) = (None, false);
+    let (mut convention, mut believed, mut has_types) = (None, false, false);
+    let mut functions = Vec::new();
     while let Some(entry) = cursor.next_dfs()? {
         if entry.depth() == 0 {
             convention = convention_of_unit(dwarf, unit, entry);
@@ -135,6 +136,7 @@ fn search_unit<'a>(
                 return Ok(());
             }
         }
+        has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
         }
@@ -151,9 +153,7 @@ fn search_unit<'a>(
         // A function can be declared to have another convention than its language.
         match attribute(unit, entry, gimli::DW_AT_calling_convention) {
             Some(AttributeValue::CallingConvention(gimli::DW_CC_normal)) | None => {
-                if believed && let Some(arguments) = arguments(unit, entry.offset()) {
-                    found.arguments.insert(address, arguments);
-                }
+                functions.push((address, entry.offset()));
             }
             Some(AttributeValue::CallingConvention(gimli::DwCc(WINDOWS))) => {
                 found.conventions.insert(address, Convention::Windows);
@@ -163,7 +163,26 @@ fn search_unit<'a>(
             }
         }
     }
+    for (address, function) in functions {
+        if believed
+            && tells_parameters(unit, &unit.entry(function)?, has_types)
+            && let Some(arguments) = arguments(unit, function)
+        {
+            found.arguments.insert(address, arguments);
+        }
+    }
     Ok(())
+}
+
+/// Whether a function's declaration tells its parameters, also that there are none. With the least
+/// debug information (`-g1`) nothing in a unit has a type, and no function any parameter.
+pub(crate) fn tells_parameters<'a>(
+    unit: &Unit<Slice<'a>>,
+    function: &Entry<'a>,
+    has_types: bool,
+) -> bool {
+    // A unit of C may have nothing but functions without parameters and results.
+    has_types || attribute(unit, function, gimli::DW_AT_prototyped).is_some()
 }
 
 /// Where a function is entered. One that was split into a hot and a cold part has ranges in
@@ -377,7 +396,7 @@ fn integer(bytes: u64) -> Option<PassingClass> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{fixture, image_of, opened, own, symbols_of};
+    use crate::elf::tests::{entry_of, fixture, image_of, opened, own, parameters, symbols_of};
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
@@ -421,6 +440,26 @@ mod tests {
             .collect();
         let all = vec![(0, 32), (1, 64), (2, 8), (3, 32), (4, 8), (5, 16)];
         assert_eq!(widths, [(0x1040, all), (0x1090, vec![(0, 32), (1, 64)])]);
+    }
+
+    /// Positions and widths of what is declared of a function that is compiled in several ways.
+    fn declared_of(name: &str) -> Option<Vec<(u8, u32)>> {
+        let elf = parameters();
+        let entry = entry_of(&elf, name);
+        let found = declared(&elf, &BTreeSet::from([entry]));
+        let arguments = found.arguments.get(&entry)?.iter();
+        Some(arguments.map(|one| (one.index, one.bits)).collect())
+    }
+
+    /// Where debug information has no parameters at all, it does not say that a function has none.
+    #[test]
+    fn least_information() {
+        assert_eq!(declared_of("gcc_two"), Some(vec![(0, 64), (1, 64)]));
+        assert_eq!(declared_of("gcc_none"), Some(vec![]));
+        assert_eq!(declared_of("alone"), Some(vec![]));
+        for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
+            assert_eq!(declared_of(name), None, "{name}");
+        }
     }
 
     /// What returns nothing is told from what returns something, local or not.

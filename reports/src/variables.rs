@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, attribute, covered, entry_address, is_c, kind, search, unqualified,
+    PassingClass, attribute, covered, entry_address, is_c, kind, search, tells_parameters,
+    unqualified,
 };
 use crate::elf::Elf;
 use crate::sections::Slice;
@@ -154,12 +155,13 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
     let _ = search(image, entries, |dwarf, unit| {
         let mut functions = Vec::new();
         let mut cursor = unit.entries();
-        let (mut is_c_unit, mut is_gcc) = (false, false);
+        let (mut is_c_unit, mut is_gcc, mut has_types) = (false, false, false);
         while let Some(entry) = cursor.next_dfs()? {
             if entry.depth() == 0 {
                 is_c_unit = is_c(entry);
                 is_gcc = is_of_gcc(dwarf, unit, entry);
             }
+            has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
             if entry.tag() == gimli::DW_TAG_subprogram
                 && let Some(address) = entry_address(dwarf, unit, entry)?
                 && entries.contains(&address)
@@ -169,6 +171,9 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
         }
         for (address, function) in functions {
             let entry = unit.entry(function)?;
+            if !tells_parameters(unit, &entry, has_types) {
+                continue;
+            }
             let is_normal = matches!(
                 attribute(unit, &entry, gimli::DW_AT_calling_convention),
                 None | Some(AttributeValue::CallingConvention(gimli::DW_CC_normal))
@@ -424,7 +429,29 @@ fn enumerators<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{fixture, opened};
+    use crate::elf::tests::{entry_of, fixture, opened, parameters as compiled};
+
+    /// What is declared of a function that is compiled in several ways.
+    fn declared_of(name: &str) -> Option<Declaration> {
+        let elf = compiled();
+        let entry = entry_of(&elf, name);
+        parameters(&elf, &BTreeSet::from([entry])).remove(&entry)
+    }
+
+    /// Where debug information has no parameters at all, nothing is declared.
+    #[test]
+    fn least_information() {
+        let text = |name| {
+            let declared: Declaration = declared_of(name)?;
+            let parameters = declared.parameters.iter().map(Parameter::text);
+            Some(parameters.collect::<Vec<String>>().join(", "))
+        };
+        assert_eq!(text("gcc_two").as_deref(), Some("long int a, long int b"));
+        assert_eq!(text("gcc_none").as_deref(), Some(""));
+        for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
+            assert_eq!(text(name), None, "{name}");
+        }
+    }
 
     /// Parameters go by the names and types that they have in the source, each with its register.
     #[test]

@@ -39,6 +39,22 @@ pub(crate) fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
 }
 
+/// The checked-in image of functions that are compiled in several ways.
+pub(crate) fn parameters() -> Elf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    opened(&fixtures.join("parameters/parameters.so"))
+}
+
+/// Where the function of this name begins.
+pub(crate) fn entry_of(elf: &Elf, name: &str) -> u64 {
+    // Symbols of source files have no address.
+    let mut addresses = symbols_of(elf, name)
+        .into_iter()
+        .map(|(address, _)| address);
+    let entry = addresses.find(|address| *address > 0);
+    entry.unwrap_or_else(|| panic!("no {name}"))
+}
+
 /// An image with room for all of it.
 pub(crate) fn opened(path: &Path) -> Elf {
     Elf::open(path, &Room::new(u64::MAX)).expect("image parses")
