@@ -196,7 +196,8 @@ fn declarations(
             && live.convention == Convention::Platform
             && live.arguments.iter().all(|live| is_declared(live.index))
             && !is_clone(&view.symbols.name_of(*callee));
-        agrees.then(|| (*callee, declaration.clone()))
+        let is_read = |number| callees.takes_vector(*callee, number) != Some(false);
+        agrees.then(|| (*callee, declaration.clone().passed(is_read)))
     };
     targets.iter().filter_map(of_target).collect()
 }
@@ -258,6 +259,7 @@ fn live(
         }
     }
     let mut declared: BTreeMap<Place, Vec<Argument>> = BTreeMap::new();
+    let mut left_out: BTreeSet<Place> = BTreeSet::new();
     let mut conventions: BTreeMap<Place, Convention> = BTreeMap::new();
     for (image, entries) in by_image {
         let said = view.symbols.declared(image, &entries);
@@ -270,6 +272,8 @@ fn live(
             .symbols
             .conventions(image, &entries, &said.conventions, &others);
         conventions.extend(of.into_iter().map(|(address, of)| ((image, address), of)));
+        let unread = said.left_out.into_iter();
+        left_out.extend(unread.map(|address| (image, address)));
         let arguments = said.arguments.into_iter();
         declared.extend(arguments.map(|(address, of)| ((image, address), of)));
     }
@@ -281,6 +285,10 @@ fn live(
         let place = (image, address);
         let declared = declared.get(&place).filter(|_| !clones.contains(&place));
         if let Some(declared) = declared {
+            if left_out.contains(&place) {
+                let live = walker.live_arguments(place, convention_at(place))?;
+                return Some(read_of(declared, live));
+            }
             return Some(declared.clone());
         }
         // Behind a stub that leads nowhere known there is no code to look at.
@@ -299,6 +307,17 @@ fn live(
             .map(|(callee, place)| (callee, convention_at(place)))
             .collect(),
     )
+}
+
+/// Those of declared arguments that code reads, in their declared widths. Where it reads others,
+/// the declaration is none of this code.
+fn read_of(declared: &[Argument], live: Vec<Argument>) -> Vec<Argument> {
+    let in_register = |live: &Argument| {
+        let mut declared = declared.iter();
+        declared.find(|one| one.register == live.register).copied()
+    };
+    let read: Option<Vec<Argument>> = live.iter().map(in_register).collect();
+    read.unwrap_or(live)
 }
 
 /// Widths of the integer arguments of the C standard's (and POSIX') functions on memory
@@ -362,6 +381,21 @@ mod tests {
         assert!(is_clone("hot.constprop.0"));
         assert!(is_clone("f.isra.0.cold"));
         assert!(!is_clone("f.cold"));
+    }
+
+    /// Of declared arguments those that code reads have their declared widths.
+    #[test]
+    fn read_arguments() {
+        let argument = |index: u8, bits| Argument {
+            index,
+            bits,
+            register: PLATFORM[usize::from(index)],
+        };
+        let declared = [argument(0, 64), argument(1, 32), argument(2, 8)];
+        let read = read_of(&declared, vec![argument(1, 64)]);
+        assert_eq!(read, [argument(1, 32)]);
+        let others = vec![argument(1, 64), argument(3, 64)];
+        assert_eq!(read_of(&declared, others.clone()), others);
     }
 
     /// Functions that the standard fixes have their arguments in their widths.

@@ -32,6 +32,8 @@ const MAX_CHAIN: usize = 32;
 pub(crate) struct Declared {
     /// The integer arguments, of functions that are declared beyond doubt.
     pub(crate) arguments: BTreeMap<u64, Vec<Argument>>,
+    /// Those of these functions whose callers may leave out what the function does not read.
+    pub(crate) left_out: BTreeSet<u64>,
     /// The calling convention of the language, where that is told.
     pub(crate) conventions: BTreeMap<u64, Convention>,
 }
@@ -127,11 +129,13 @@ fn search_unit<'a>(
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
     let (mut convention, mut believed, mut has_types) = (None, false, false);
+    let mut is_gcc = false;
     let mut functions = Vec::new();
     while let Some(entry) = cursor.next_dfs()? {
         if entry.depth() == 0 {
             convention = convention_of_unit(dwarf, unit, entry);
             believed = is_c(entry);
+            is_gcc = is_of_gcc(dwarf, unit, entry);
             if convention.is_none() {
                 return Ok(());
             }
@@ -169,6 +173,9 @@ fn search_unit<'a>(
             && let Some(arguments) = arguments(unit, function)
         {
             found.arguments.insert(address, arguments);
+            // LLVM passes anything for what it sees unread, also to functions that other files may
+            // call.
+            found.left_out.extend((!is_gcc).then_some(address));
         }
     }
     Ok(())
@@ -211,14 +218,9 @@ fn convention_of_unit(
     let Some(AttributeValue::Language(language)) = root.attr_value(gimli::DW_AT_language) else {
         return None;
     };
-    let producer = || {
-        let producer = root.attr_value(gimli::DW_AT_producer)?;
-        let producer = dwarf.attr_string(unit, producer).ok()?;
-        Some(producer.to_string_lossy().into_owned())
-    };
     match language {
         gimli::DW_LANG_Go => {
-            let producer = producer()?;
+            let producer = producer(dwarf, unit, root)?;
             Some(match () {
                 // Its functions are as those of the other languages of that compiler.
                 () if producer.starts_with("GNU") => Convention::Platform,
@@ -235,6 +237,26 @@ fn convention_of_unit(
         gimli::DW_LANG_Mips_Assembler => None,
         _ => Some(Convention::Platform),
     }
+}
+
+/// The compiler that made a unit.
+fn producer(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    root: &Entry<'_>,
+) -> Option<String> {
+    let producer = root.attr_value(gimli::DW_AT_producer)?;
+    let producer = dwarf.attr_string(unit, producer).ok()?;
+    Some(producer.to_string_lossy().into_owned())
+}
+
+/// Whether GCC made a unit.
+pub(crate) fn is_of_gcc(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    root: &Entry<'_>,
+) -> bool {
+    producer(dwarf, unit, root).is_some_and(|producer| producer.starts_with("GNU "))
 }
 
 /// Whether a unit is of C or C++.
@@ -449,6 +471,17 @@ mod tests {
         let found = declared(&elf, &BTreeSet::from([entry]));
         let arguments = found.arguments.get(&entry)?.iter();
         Some(arguments.map(|one| (one.index, one.bits)).collect())
+    }
+
+    /// LLVM leaves out what it sees unread, also in calls of what other files may call.
+    #[test]
+    fn left_out() {
+        let elf = parameters();
+        let entry = |name| entry_of(&elf, name);
+        let entries = [entry("gcc_unread"), entry("clang_unread")];
+        let found = declared(&elf, &BTreeSet::from(entries));
+        assert_eq!(found.left_out, BTreeSet::from([entry("clang_unread")]));
+        assert_eq!(declared_of("gcc_unread"), declared_of("clang_unread"));
     }
 
     /// Where debug information has no parameters at all, it does not say that a function has none.

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, attribute, covered, entry_address, is_c, kind, search, tells_parameters,
-    unqualified,
+    PassingClass, attribute, covered, entry_address, is_c, is_of_gcc, kind, search,
+    tells_parameters, unqualified,
 };
 use crate::elf::Elf;
 use crate::sections::Slice;
@@ -42,6 +42,8 @@ pub(crate) struct Declaration {
     /// These are all, of a function of C or C++ whose convention a compiler does not change: other
     /// files may call it, or GCC made it, which gives other names to what it changes.
     pub(crate) is_sure: bool,
+    /// Callers may leave out what the function does not read: only GCC's leave out nothing.
+    pub(crate) may_lack: bool,
 }
 
 impl Declaration {
@@ -49,6 +51,19 @@ impl Declaration {
     pub(crate) fn integer(&self, number: u8) -> Option<&Parameter> {
         let mut parameters = self.parameters.iter();
         parameters.find(|one| one.passed == Passed::Integer(number))
+    }
+
+    /// What is passed for sure: of parameters that callers may leave out, those in vector registers
+    /// that the function reads.
+    pub(crate) fn passed(mut self, is_read: impl Fn(u8) -> bool) -> Declaration {
+        for parameter in self.parameters.iter_mut().filter(|_| self.may_lack) {
+            if let Passed::Vector(number, _) = parameter.passed
+                && !is_read(number)
+            {
+                parameter.passed = Passed::Unread;
+            }
+        }
+        self
     }
 
     /// The names of all parameters, if all are known and have one.
@@ -90,6 +105,8 @@ pub(crate) enum Passed {
     Vector(u8, u32),
     /// On the stack.
     Stack,
+    /// Nowhere for sure: the function does not read it, and callers may leave it out.
+    Unread,
 }
 
 /// What values are called.
@@ -183,6 +200,7 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             let result = attribute(unit, &entry, gimli::DW_AT_type);
             let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
             let mut declaration = declaration(dwarf, unit, function)?;
+            declaration.may_lack = !is_gcc;
             declaration.is_sure &= is_c_unit && is_normal && is_open && is_plain;
             found.insert(address, declaration);
         }
@@ -239,13 +257,6 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
         .collect()
 }
 
-/// Whether GCC made a unit.
-fn is_of_gcc(dwarf: &Dwarf<'_>, unit: &Unit<Slice<'_>>, root: &Entry<'_>) -> bool {
-    let producer = root.attr_value(gimli::DW_AT_producer);
-    let producer = producer.and_then(|producer| dwarf.attr_string(unit, producer).ok());
-    producer.is_some_and(|producer| producer.to_string_lossy().starts_with("GNU "))
-}
-
 fn declaration<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
@@ -257,6 +268,7 @@ fn declaration<'a>(
         parameters: Vec::new(),
         is_whole: true,
         is_sure: true,
+        may_lack: false,
     };
     let (mut integers, mut vectors) = (0, 0);
     while let Some(child) = children.next()? {
@@ -451,6 +463,21 @@ mod tests {
         for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
             assert_eq!(text(name), None, "{name}");
         }
+    }
+
+    /// LLVM leaves out what it sees unread: only what the function reads is passed for sure.
+    #[test]
+    fn unread() {
+        let places = |name| {
+            let declared: Declaration = declared_of(name).expect("is declared");
+            let passed = declared.passed(|number| number == 1).parameters;
+            passed.iter().map(|one| one.passed).collect::<Vec<_>>()
+        };
+        let (first, second) = (Passed::Integer(0), Passed::Integer(1));
+        let (third, fourth) = (Passed::Vector(0, 64), Passed::Vector(1, 64));
+        assert_eq!(places("gcc_unread"), [first, second, third, fourth]);
+        let unread = Passed::Unread;
+        assert_eq!(places("clang_unread"), [first, second, unread, fourth]);
     }
 
     /// Parameters go by the names and types that they have in the source, each with its register.

@@ -191,7 +191,7 @@ pub(super) fn declared_arguments(
                 let numbers = captured.into_iter().filter_map(|of| of.as_numbers(bits));
                 args.extend(numbers.map(|numbers| argument(None, *register, bits, numbers)));
             }
-            Passed::Stack => {}
+            Passed::Stack | Passed::Unread => {}
         }
     }
     args
@@ -257,6 +257,7 @@ mod tests {
                 parameter(Passed::Integer(1), Words::None),
             ],
             is_sure: true,
+            may_lack: false,
         };
         let live = Live {
             arguments: vec![LiveArgument {
