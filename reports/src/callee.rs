@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::Register;
+
 use crate::convention::{Convention, PLATFORM, register_of};
 use crate::liveness::{Argument, Walker, all};
 use crate::symbols::Symbols;
@@ -272,6 +274,13 @@ fn live(
             .symbols
             .conventions(image, &entries, &said.conventions, &others);
         conventions.extend(of.into_iter().map(|(address, of)| ((image, address), of)));
+        // A compiler may move the parameters of what it makes from another function.
+        let windows = said.windows.into_iter().map(|address| (image, address));
+        for place in windows.filter(|place| !clones.contains(place)) {
+            if !reads_others(walker, place) {
+                conventions.insert(place, Convention::Windows);
+            }
+        }
         let unread = said.left_out.into_iter();
         left_out.extend(unread.map(|address| (image, address)));
         let arguments = said.arguments.into_iter();
@@ -307,6 +316,15 @@ fn live(
             .map(|(callee, place)| (callee, convention_at(place)))
             .collect(),
     )
+}
+
+/// Whether code reads argument registers of the platform's convention that Windows' keeps for
+/// callers.
+fn reads_others(walker: &mut Walker<'_, Symbols>, place: Place) -> bool {
+    let windows = Convention::Windows.registers();
+    let others = PLATFORM.into_iter().filter(|of| !windows.contains(of));
+    let others: Vec<Register> = others.collect();
+    walker.reads_any(place, &others).unwrap_or(true)
 }
 
 /// Those of declared arguments that code reads, in their declared widths. Where it reads others,

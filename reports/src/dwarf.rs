@@ -7,6 +7,7 @@
 //! numbers. A structure among them ends the belief, since how it is passed
 //! depends on what is in it.
 
+mod places;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::elf::Elf;
 use crate::liveness::Argument;
 use crate::sections::{Sections, Slice};
 
+pub(crate) use self::places::{Places, places};
 pub(crate) use self::results::{ResultRegister, without_result};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
@@ -36,10 +38,13 @@ pub(crate) struct Declared {
     pub(crate) left_out: BTreeSet<u64>,
     /// The calling convention of the language, where that is told.
     pub(crate) conventions: BTreeMap<u64, Convention>,
+    /// Functions with parameters where Windows' convention has them.
+    pub(crate) windows: BTreeSet<u64>,
 }
 
 impl Declared {
     pub(crate) fn is_empty(&self) -> bool {
+        // What else there is stands beside a convention.
         self.arguments.is_empty() && self.conventions.is_empty()
     }
 }
@@ -168,7 +173,16 @@ fn search_unit<'a>(
         }
     }
     for (address, function) in functions {
+        // LLVM tells conventions, and may move parameters of local functions.
+        let places = match believed && is_gcc {
+            true => places(dwarf, unit, function, address)?,
+            false => Places::Platform,
+        };
+        found
+            .windows
+            .extend((places == Places::Windows).then_some(address));
         if believed
+            && places == Places::Platform
             && tells_parameters(unit, &unit.entry(function)?, has_types)
             && let Some(arguments) = arguments(unit, function)
         {
@@ -471,6 +485,18 @@ mod tests {
         let found = declared(&elf, &BTreeSet::from([entry]));
         let arguments = found.arguments.get(&entry)?.iter();
         Some(arguments.map(|one| (one.index, one.bits)).collect())
+    }
+
+    /// A function with its parameters in other places than the platform's declares no arguments.
+    #[test]
+    fn other_places() {
+        let elf = parameters();
+        for name in ["gcc_windows", "plain_windows"] {
+            let entry = entry_of(&elf, name);
+            let found = declared(&elf, &BTreeSet::from([entry]));
+            assert_eq!(found.windows, BTreeSet::from([entry]), "{name}");
+            assert_eq!(found.arguments, BTreeMap::new(), "{name}");
+        }
     }
 
     /// LLVM leaves out what it sees unread, also in calls of what other files may call.

@@ -122,6 +122,14 @@ struct RegisterUse {
     popped: Option<usize>,
 }
 
+/// What code does with registers before it writes them.
+struct ReadRegisters {
+    /// The most bits that it reads of each.
+    bits: [u32; MAX_REGISTERS],
+    /// Bit i: register i is pushed, and not popped again on the ways that were walked.
+    handed_on: u16,
+}
+
 /// An address of an image.
 type Place = (usize, u64);
 
@@ -158,7 +166,13 @@ impl<'c, C: Code> Walker<'c, C> {
         convention: Convention,
     ) -> Option<Vec<Argument>> {
         let registers = convention.registers();
-        let bits = self.walk(entry, convention, registers)?;
+        let mut read = self.walk(entry, convention, registers)?;
+        for (number, bits) in read.bits.iter_mut().enumerate() {
+            if read.handed_on & (1 << number) != 0 {
+                *bits = 64;
+            }
+        }
+        let bits = read.bits;
         let width = |number: usize| bits.get(number).copied().unwrap_or_default();
         Some(arguments(convention, width))
     }
@@ -167,9 +181,16 @@ impl<'c, C: Code> Walker<'c, C> {
     /// platform's convention passes arguments in, as bit i for the i-th; `None` if it cannot be
     /// read.
     pub(crate) fn live_vectors(&mut self, entry: Place) -> Option<u8> {
-        let bits = self.walk(entry, Convention::Platform, &VECTORS)?;
-        let live = (0..).zip(bits.iter().take(VECTORS.len()));
+        let read = self.walk(entry, Convention::Platform, &VECTORS)?;
+        let live = (0..).zip(read.bits.iter().take(VECTORS.len()));
         Some(live.fold(0, |all, (number, bits)| all | u8::from(*bits > 0) << number))
+    }
+
+    /// Whether the function at `entry` reads one of these registers, but to save it on the stack;
+    /// `None` if it cannot be read.
+    pub(crate) fn reads_any(&mut self, entry: Place, registers: &[Register]) -> Option<bool> {
+        let read = self.walk(entry, Convention::Platform, registers)?;
+        Some(read.bits.iter().any(|bits| *bits > 0))
     }
 
     /// The most bits that the code behind an entry reads of each of the registers before it writes
@@ -179,7 +200,7 @@ impl<'c, C: Code> Walker<'c, C> {
         entry: Place,
         convention: Convention,
         registers: &[Register],
-    ) -> Option<[u32; MAX_REGISTERS]> {
+    ) -> Option<ReadRegisters> {
         let (image, address) = entry;
         self.step(entry)?;
         let mut bits = [0_u32; MAX_REGISTERS];
@@ -266,15 +287,15 @@ impl<'c, C: Code> Walker<'c, C> {
             }
         }
         // What is popped again was saved; what is not is handed on.
-        for (index, (register, bits)) in registers.iter().zip(&mut bits).enumerate() {
-            if register.is_gpr()
-                && pushed & (1 << index) != 0
-                && popped & (1 << register.number()) == 0
-            {
-                *bits = 64;
+        for (index, register) in registers.iter().enumerate() {
+            if register.is_gpr() && popped & (1 << register.number()) != 0 {
+                pushed &= !(1 << index);
             }
         }
-        Some(bits)
+        Some(ReadRegisters {
+            bits,
+            handed_on: pushed,
+        })
     }
 
     /// The state at the entry of a function, if it is not too far away.
@@ -616,12 +637,21 @@ mod tests {
     /// What is pushed and popped again was saved; what is pushed for a call was handed on.
     #[test]
     fn saved_on_the_stack() {
+        let reads_rdx = |code: &[u8]| {
+            let images = images(&[code], 0);
+            Walker::new(&images).reads_any((0, 0x1000), &[Register::RDX])
+        };
         // push rdx; xor edx,edx; mov eax,edi; pop rdx; ret
         let code = [0x52, 0x31, 0xd2, 0x89, 0xf8, 0x5a, 0xc3];
         assert_eq!(live(&code), [(0, 32)]);
+        assert_eq!(reads_rdx(&code), Some(false));
         // push rdx; call +4; add rsp,8... ret
         let code = [0x52, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3];
         assert_eq!(live(&code), [(2, 64)]);
+        // It may be saved all the same: a mov is another thing.
+        assert_eq!(reads_rdx(&code), Some(false));
+        // mov rax,rdx; ret
+        assert_eq!(reads_rdx(&[0x48, 0x89, 0xd0, 0xc3]), Some(true));
     }
 
     /// Arguments that pass untouched through a call or a tail jump belong to the function.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, attribute, covered, entry_address, is_c, is_of_gcc, kind, search,
+    PassingClass, Places, attribute, covered, entry_address, is_c, is_of_gcc, kind, places, search,
     tells_parameters, unqualified,
 };
 use crate::elf::Elf;
@@ -201,6 +201,8 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
             let mut declaration = declaration(dwarf, unit, function)?;
             declaration.may_lack = !is_gcc;
+            let is_moved = is_gcc && places(dwarf, unit, function, address)? != Places::Platform;
+            declaration.is_sure &= !is_moved;
             declaration.is_sure &= is_c_unit && is_normal && is_open && is_plain;
             found.insert(address, declaration);
         }
@@ -463,6 +465,14 @@ mod tests {
         for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
             assert_eq!(text(name), None, "{name}");
         }
+    }
+
+    /// Nothing is sure of parameters that are in other places than the platform's.
+    #[test]
+    fn other_places() {
+        let is_sure = |name| declared_of(name).is_some_and(|declared| declared.is_sure);
+        assert!(is_sure("gcc_two") && is_sure("plain_two") && is_sure("clang_two"));
+        assert!(!is_sure("gcc_windows") && !is_sure("plain_windows"));
     }
 
     /// LLVM leaves out what it sees unread: only what the function reads is passed for sure.
