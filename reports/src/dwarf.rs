@@ -184,7 +184,7 @@ fn search_unit<'a>(
         if believed
             && places == Places::Platform
             && tells_parameters(unit, &unit.entry(function)?, has_types)
-            && let Some(arguments) = arguments(unit, function)
+            && let Some(arguments) = arguments(dwarf, unit, function)
         {
             found.arguments.insert(address, arguments);
             // LLVM passes anything for what it sees unread, also to functions that other files may
@@ -273,26 +273,36 @@ pub(crate) fn is_of_gcc(
     producer(dwarf, unit, root).is_some_and(|producer| producer.starts_with("GNU "))
 }
 
+/// Whether a unit is of C, not of C++.
+pub(crate) fn is_c_alone(root: &Entry<'_>) -> bool {
+    matches!(
+        root.attr_value(gimli::DW_AT_language),
+        Some(AttributeValue::Language(
+            gimli::DW_LANG_C
+                | gimli::DW_LANG_C89
+                | gimli::DW_LANG_C99
+                | gimli::DW_LANG_C11
+                | gimli::DW_LANG_C17,
+        ))
+    )
+}
+
 /// Whether a unit is of C or C++.
 pub(crate) fn is_c(root: &Entry<'_>) -> bool {
     let language = match root.attr_value(gimli::DW_AT_language) {
         Some(AttributeValue::Language(language)) => language,
         _ => return false,
     };
-    matches!(
+    let is_cpp = matches!(
         language,
-        gimli::DW_LANG_C
-            | gimli::DW_LANG_C89
-            | gimli::DW_LANG_C99
-            | gimli::DW_LANG_C11
-            | gimli::DW_LANG_C17
-            | gimli::DW_LANG_C_plus_plus
+        gimli::DW_LANG_C_plus_plus
             | gimli::DW_LANG_C_plus_plus_03
             | gimli::DW_LANG_C_plus_plus_11
             | gimli::DW_LANG_C_plus_plus_14
             | gimli::DW_LANG_C_plus_plus_17
             | gimli::DW_LANG_C_plus_plus_20
-    )
+    );
+    is_cpp || is_c_alone(root)
 }
 
 /// What kind of value a parameter or a result is.
@@ -306,12 +316,16 @@ pub(crate) enum PassingClass {
     Elsewhere,
 }
 
-fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argument>> {
+fn arguments<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    function: UnitOffset,
+) -> Option<Vec<Argument>> {
     let declaration = unit.entry(function).ok()?;
     attribute(unit, &declaration, gimli::DW_AT_external)?;
     // A result in memory takes the first register.
     if let Some(result) = attribute(unit, &declaration, gimli::DW_AT_type) {
-        kind(unit, result)?;
+        kind(dwarf, unit, result)?;
     }
     let mut tree = unit.entries_tree(Some(function)).ok()?;
     let mut children = tree.root().ok()?.children();
@@ -322,7 +336,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
         if entry.tag() != gimli::DW_TAG_formal_parameter {
             continue;
         }
-        match kind(unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
+        match kind(dwarf, unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
             PassingClass::Integer(bits) if next < 6 => {
                 let register = PLATFORM[usize::from(next)];
                 arguments.push(Argument {
@@ -389,6 +403,7 @@ pub(crate) fn unqualified<'a>(
 
 /// The kind of a type; `None` where how it is passed is not plain.
 pub(crate) fn kind<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     reference: AttributeValue<Slice<'a>>,
 ) -> Option<PassingClass> {
@@ -406,6 +421,8 @@ pub(crate) fn kind<'a>(
             match encoding {
                 gimli::DW_ATE_float => Some(match size? {
                     bytes @ (2 | 4 | 8) => PassingClass::Vector(u32::try_from(bytes * 8).ok()?),
+                    // As long as a number of the floating-point stack, which nothing else tells.
+                    16 if is_quad(dwarf, unit, &entry) => PassingClass::Vector(128),
                     _ => PassingClass::Elsewhere,
                 }),
                 gimli::DW_ATE_boolean
@@ -420,6 +437,13 @@ pub(crate) fn kind<'a>(
         }
         _ => None,
     }
+}
+
+/// Whether a type of 16 bytes has a number in all of them, which vector registers pass.
+fn is_quad<'a>(dwarf: &gimli::Dwarf<Slice<'a>>, unit: &Unit<Slice<'a>>, of: &Entry<'a>) -> bool {
+    let name = of.attr_value(gimli::DW_AT_name);
+    let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
+    name.is_some_and(|name| matches!(&*name.to_string_lossy(), "_Float128" | "__float128"))
 }
 
 fn integer(bytes: u64) -> Option<PassingClass> {

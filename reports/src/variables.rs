@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, Places, attribute, covered, entry_address, is_c, is_of_gcc, kind, places, search,
-    tells_parameters, unqualified,
+    PassingClass, Places, attribute, covered, entry_address, is_c, is_c_alone, is_of_gcc, kind,
+    places, search, tells_parameters, unqualified,
 };
 use crate::elf::Elf;
 use crate::sections::Slice;
@@ -173,9 +173,11 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
         let mut functions = Vec::new();
         let mut cursor = unit.entries();
         let (mut is_c_unit, mut is_gcc, mut has_types) = (false, false, false);
+        let mut may_be_old = false;
         while let Some(entry) = cursor.next_dfs()? {
             if entry.depth() == 0 {
                 is_c_unit = is_c(entry);
+                may_be_old = is_c_alone(entry);
                 is_gcc = is_of_gcc(dwarf, unit, entry);
             }
             has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
@@ -198,8 +200,10 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             let is_open = is_gcc || attribute(unit, &entry, gimli::DW_AT_external).is_some();
             // A result in memory takes the first register.
             let result = attribute(unit, &entry, gimli::DW_AT_type);
-            let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
-            let mut declaration = declaration(dwarf, unit, function)?;
+            let is_plain = result.is_none_or(|result| kind(dwarf, unit, result).is_some());
+            let is_prototyped = attribute(unit, &entry, gimli::DW_AT_prototyped).is_some();
+            let is_old = may_be_old && !is_prototyped;
+            let mut declaration = declaration(dwarf, unit, function, is_old)?;
             declaration.may_lack = !is_gcc;
             let is_moved = is_gcc && places(dwarf, unit, function, address)? != Places::Platform;
             declaration.is_sure &= !is_moved;
@@ -240,7 +244,7 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
             let of = attribute(unit, entry, gimli::DW_AT_type);
             let returned = of.and_then(|of| {
                 Some(Returned {
-                    kind: kind(unit, of)?,
+                    kind: kind(dwarf, unit, of)?,
                     words: words(dwarf, unit, of).ok()?,
                 })
             });
@@ -259,10 +263,12 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
         .collect()
 }
 
+/// The declaration of a function, which may be an old one of C: without a prototype.
 fn declaration<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
     function: UnitOffset,
+    is_old: bool,
 ) -> gimli::Result<Declaration> {
     let mut tree = unit.entries_tree(Some(function))?;
     let mut children = tree.root()?.children();
@@ -285,7 +291,7 @@ fn declaration<'a>(
             _ => continue,
         }
         let of = attribute(unit, entry, gimli::DW_AT_type);
-        let passed = of.and_then(|of| kind(unit, of)).map(|kind| {
+        let passed = of.and_then(|of| kind(dwarf, unit, of)).map(|kind| {
             let take = |count: &mut u8, most| {
                 let number = *count;
                 *count = count.saturating_add(1);
@@ -294,6 +300,8 @@ fn declaration<'a>(
             match kind {
                 PassingClass::Integer(_) => take(&mut integers, INTEGERS).map(Passed::Integer),
                 PassingClass::Vector(bits) => {
+                    // Callers that see no prototype pass a double.
+                    let bits = if is_old && bits == 32 { 64 } else { bits };
                     take(&mut vectors, VECTORS).map(|number| Passed::Vector(number, bits))
                 }
                 PassingClass::Elsewhere => None,
@@ -464,6 +472,27 @@ mod tests {
         assert_eq!(text("gcc_none").as_deref(), Some(""));
         for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
             assert_eq!(text(name), None, "{name}");
+        }
+    }
+
+    /// Long floating-point numbers have a register of their own, or none; without a prototype a
+    /// float is passed as a double.
+    #[test]
+    fn floating_point() {
+        let places = |name: &str| {
+            let declared = declared_of(name).unwrap_or_else(|| panic!("no {name}"));
+            let parameters = declared.parameters.into_iter();
+            parameters.map(|one| one.passed).collect::<Vec<_>>()
+        };
+        let vector = Passed::Vector;
+        for compiled in ["gcc", "plain", "clang"] {
+            let of = |name| places(&format!("{compiled}_{name}"));
+            assert_eq!(
+                of("quad"),
+                [vector(0, 128), vector(1, 64), Passed::Integer(0)]
+            );
+            assert_eq!(of("extended"), [Passed::Stack, vector(0, 64)]);
+            assert_eq!(of("old"), [vector(0, 64), Passed::Integer(0)]);
         }
     }
 

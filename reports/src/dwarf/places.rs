@@ -47,7 +47,7 @@ pub(crate) fn places<'a>(
     let declaration = unit.entry(function)?;
     // A result in memory takes the first register.
     let result = attribute(unit, &declaration, gimli::DW_AT_type);
-    if result.is_some_and(|result| kind(unit, result).is_none()) {
+    if result.is_some_and(|result| kind(dwarf, unit, result).is_none()) {
         return Ok(Places::Platform);
     }
     let by_frame = has_plain_frame(unit, &declaration)?;
@@ -62,7 +62,7 @@ pub(crate) fn places<'a>(
         }
         let of = attribute(unit, parameter, gimli::DW_AT_type);
         // How it is passed is not plain, nor where those behind it are.
-        let Some(kind) = of.and_then(|of| kind(unit, of)) else {
+        let Some(kind) = of.and_then(|of| kind(dwarf, unit, of)) else {
             break;
         };
         let (platform, windows) = match kind {
@@ -190,7 +190,7 @@ mod tests {
         for name in ["gcc_windows", "plain_windows"] {
             assert_eq!(of(name), Places::Windows, "{name}");
         }
-        for name in ["two", "none", "unread", "extended", "old"] {
+        for name in ["two", "none", "unread", "quad", "extended", "old"] {
             for compiled in ["gcc", "plain"] {
                 let name = format!("{compiled}_{name}");
                 assert_eq!(of(&name), Places::Platform, "{name}");
