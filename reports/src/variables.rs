@@ -222,6 +222,8 @@ pub(crate) struct Returned {
     pub(crate) kind: PassingClass,
     /// What its values are called.
     pub(crate) words: Words,
+    /// Which numbers it is, if any.
+    pub(crate) number: Option<NumberType>,
 }
 
 /// What is returned by the functions of C and C++ that have code at these addresses, as they are
@@ -246,6 +248,7 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
                 Some(Returned {
                     kind: kind(dwarf, unit, of)?,
                     words: words(dwarf, unit, of).ok()?,
+                    number: NumberType::of(dwarf, unit, of),
                 })
             });
             for address in here {
