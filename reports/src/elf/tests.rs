@@ -148,7 +148,7 @@ fn only_regular_files() {
     ));
 }
 
-/// C++ and Rust names are demangled, C names stay, hash suffixes go.
+/// C++ and Rust names are demangled, C names stay, hash suffixes go, versions stay.
 #[test]
 fn names_demangle() {
     assert_eq!(demangle("_Z3addii"), "add(int, int)");
@@ -167,6 +167,12 @@ fn names_demangle() {
         ("f.__uniq.12.cold", "f.cold"),
         ("_ZL1fv.__uniq.12.cold", "f() [clone .cold]"),
         ("f.__uniq.", "f.__uniq."),
+        (
+            "_ZTISt13runtime_error@GLIBCXX_3.4",
+            "typeinfo for std::runtime_error@GLIBCXX_3.4",
+        ),
+        ("_Z3addii@@VERS_1", "add(int, int)@@VERS_1"),
+        ("stdout@GLIBC_2.2.5", "stdout@GLIBC_2.2.5"),
     ] {
         assert_eq!(demangle(name), expected);
     }
