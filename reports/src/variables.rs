@@ -27,6 +27,8 @@ const LONGEST: usize = 64;
 const MAX_CHAIN: usize = 32;
 /// Enumerators of one type.
 const MAX_ENUMERATORS: usize = 1024;
+/// A type without a name.
+const UNNAMED: &str = "?";
 /// Registers for integer arguments, and for floating-point ones.
 const INTEGERS: u8 = 6;
 const VECTORS: u8 = 8;
@@ -156,6 +158,8 @@ impl Parameter {
     /// As it stands in a declaration.
     pub(crate) fn text(&self) -> String {
         match &self.name {
+            // What a compiler adds, as the object of a lambda, has a type that nobody can write.
+            Some(name) if self.of == UNNAMED => name.clone(),
             Some(name) if self.of.ends_with(['*', '&']) => format!("{}{name}", self.of),
             Some(name) => format!("{} {name}", self.of),
             None => self.of.clone(),
@@ -318,7 +322,7 @@ fn declaration<'a>(
         };
         declaration.parameters.push(Parameter {
             name: name_of(dwarf, unit, entry),
-            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
+            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| UNNAMED.to_owned()),
             passed,
             words: words(dwarf, unit, of)?,
             number: NumberType::of(dwarf, unit, of),
@@ -579,6 +583,24 @@ mod tests {
                 (0x1077, PassingClass::Integer(64))
             ]
         );
+    }
+
+    /// A parameter whose type has no name stands there by its own.
+    #[test]
+    fn unnamed_types() {
+        let parameter = Parameter {
+            name: Some("__closure".to_owned()),
+            of: UNNAMED.to_owned(),
+            passed: Passed::Integer(0),
+            words: Words::None,
+            number: None,
+        };
+        assert_eq!(parameter.text(), "__closure");
+        let nameless = Parameter {
+            name: None,
+            ..parameter
+        };
+        assert_eq!(nameless.text(), "?");
     }
 
     /// Values of enumerations and truth values have names; other numbers have none.
