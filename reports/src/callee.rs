@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iced_x86::Register;
+
 use crate::convention::{Convention, PLATFORM, register_of};
 use crate::liveness::{Argument, Walker, all};
 use crate::symbols::Symbols;
@@ -196,7 +198,8 @@ fn declarations(
             && live.convention == Convention::Platform
             && live.arguments.iter().all(|live| is_declared(live.index))
             && !is_clone(&view.symbols.name_of(*callee));
-        agrees.then(|| (*callee, declaration.clone()))
+        let is_read = |number| callees.takes_vector(*callee, number) != Some(false);
+        agrees.then(|| (*callee, declaration.clone().passed(is_read)))
     };
     targets.iter().filter_map(of_target).collect()
 }
@@ -258,6 +261,7 @@ fn live(
         }
     }
     let mut declared: BTreeMap<Place, Vec<Argument>> = BTreeMap::new();
+    let mut left_out: BTreeSet<Place> = BTreeSet::new();
     let mut conventions: BTreeMap<Place, Convention> = BTreeMap::new();
     for (image, entries) in by_image {
         let said = view.symbols.declared(image, &entries);
@@ -270,6 +274,15 @@ fn live(
             .symbols
             .conventions(image, &entries, &said.conventions, &others);
         conventions.extend(of.into_iter().map(|(address, of)| ((image, address), of)));
+        // A compiler may move the parameters of what it makes from another function.
+        let windows = said.windows.into_iter().map(|address| (image, address));
+        for place in windows.filter(|place| !clones.contains(place)) {
+            if !reads_others(walker, place) {
+                conventions.insert(place, Convention::Windows);
+            }
+        }
+        let unread = said.left_out.into_iter();
+        left_out.extend(unread.map(|address| (image, address)));
         let arguments = said.arguments.into_iter();
         declared.extend(arguments.map(|(address, of)| ((image, address), of)));
     }
@@ -281,6 +294,10 @@ fn live(
         let place = (image, address);
         let declared = declared.get(&place).filter(|_| !clones.contains(&place));
         if let Some(declared) = declared {
+            if left_out.contains(&place) {
+                let live = walker.live_arguments(place, convention_at(place))?;
+                return Some(read_of(declared, live));
+            }
             return Some(declared.clone());
         }
         // Behind a stub that leads nowhere known there is no code to look at.
@@ -299,6 +316,26 @@ fn live(
             .map(|(callee, place)| (callee, convention_at(place)))
             .collect(),
     )
+}
+
+/// Whether code reads argument registers of the platform's convention that Windows' keeps for
+/// callers.
+fn reads_others(walker: &mut Walker<'_, Symbols>, place: Place) -> bool {
+    let windows = Convention::Windows.registers();
+    let others = PLATFORM.into_iter().filter(|of| !windows.contains(of));
+    let others: Vec<Register> = others.collect();
+    walker.reads_any(place, &others).unwrap_or(true)
+}
+
+/// Those of declared arguments that code reads, in their declared widths. Where it reads others,
+/// the declaration is none of this code.
+fn read_of(declared: &[Argument], live: Vec<Argument>) -> Vec<Argument> {
+    let in_register = |live: &Argument| {
+        let mut declared = declared.iter();
+        declared.find(|one| one.register == live.register).copied()
+    };
+    let read: Option<Vec<Argument>> = live.iter().map(in_register).collect();
+    read.unwrap_or(live)
 }
 
 /// Widths of the integer arguments of the C standard's (and POSIX') functions on memory
@@ -362,6 +399,21 @@ mod tests {
         assert!(is_clone("hot.constprop.0"));
         assert!(is_clone("f.isra.0.cold"));
         assert!(!is_clone("f.cold"));
+    }
+
+    /// Of declared arguments those that code reads have their declared widths.
+    #[test]
+    fn read_arguments() {
+        let argument = |index: u8, bits| Argument {
+            index,
+            bits,
+            register: PLATFORM[usize::from(index)],
+        };
+        let declared = [argument(0, 64), argument(1, 32), argument(2, 8)];
+        let read = read_of(&declared, vec![argument(1, 64)]);
+        assert_eq!(read, [argument(1, 32)]);
+        let others = vec![argument(1, 64), argument(3, 64)];
+        assert_eq!(read_of(&declared, others.clone()), others);
     }
 
     /// Functions that the standard fixes have their arguments in their widths.

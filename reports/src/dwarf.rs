@@ -7,6 +7,7 @@
 //! numbers. A structure among them ends the belief, since how it is passed
 //! depends on what is in it.
 
+mod places;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::elf::Elf;
 use crate::liveness::Argument;
 use crate::sections::{Sections, Slice};
 
+pub(crate) use self::places::{Places, places};
 pub(crate) use self::results::{ResultRegister, without_result};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
@@ -32,12 +34,17 @@ const MAX_CHAIN: usize = 32;
 pub(crate) struct Declared {
     /// The integer arguments, of functions that are declared beyond doubt.
     pub(crate) arguments: BTreeMap<u64, Vec<Argument>>,
+    /// Those of these functions whose callers may leave out what the function does not read.
+    pub(crate) left_out: BTreeSet<u64>,
     /// The calling convention of the language, where that is told.
     pub(crate) conventions: BTreeMap<u64, Convention>,
+    /// Functions with parameters where Windows' convention has them.
+    pub(crate) windows: BTreeSet<u64>,
 }
 
 impl Declared {
     pub(crate) fn is_empty(&self) -> bool {
+        // What else there is stands beside a convention.
         self.arguments.is_empty() && self.conventions.is_empty()
     }
 }
@@ -126,15 +133,19 @@ fn search_unit<'a>(
     found: &mut Declared,
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
-    let (mut convention, mut believed) = (None, false);
+    let (mut convention, mut believed, mut has_types) = (None, false, false);
+    let mut is_gcc = false;
+    let mut functions = Vec::new();
     while let Some(entry) = cursor.next_dfs()? {
         if entry.depth() == 0 {
             convention = convention_of_unit(dwarf, unit, entry);
             believed = is_c(entry);
+            is_gcc = is_of_gcc(dwarf, unit, entry);
             if convention.is_none() {
                 return Ok(());
             }
         }
+        has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
         }
@@ -151,9 +162,7 @@ fn search_unit<'a>(
         // A function can be declared to have another convention than its language.
         match attribute(unit, entry, gimli::DW_AT_calling_convention) {
             Some(AttributeValue::CallingConvention(gimli::DW_CC_normal)) | None => {
-                if believed && let Some(arguments) = arguments(unit, entry.offset()) {
-                    found.arguments.insert(address, arguments);
-                }
+                functions.push((address, entry.offset()));
             }
             Some(AttributeValue::CallingConvention(gimli::DwCc(WINDOWS))) => {
                 found.conventions.insert(address, Convention::Windows);
@@ -163,7 +172,38 @@ fn search_unit<'a>(
             }
         }
     }
+    for (address, function) in functions {
+        // LLVM tells conventions, and may move parameters of local functions.
+        let places = match believed && is_gcc {
+            true => places(dwarf, unit, function, address)?,
+            false => Places::Platform,
+        };
+        found
+            .windows
+            .extend((places == Places::Windows).then_some(address));
+        if believed
+            && places == Places::Platform
+            && tells_parameters(unit, &unit.entry(function)?, has_types)
+            && let Some(arguments) = arguments(dwarf, unit, function)
+        {
+            found.arguments.insert(address, arguments);
+            // LLVM passes anything for what it sees unread, also to functions that other files may
+            // call.
+            found.left_out.extend((!is_gcc).then_some(address));
+        }
+    }
     Ok(())
+}
+
+/// Whether a function's declaration tells its parameters, also that there are none. With the least
+/// debug information (`-g1`) nothing in a unit has a type, and no function any parameter.
+pub(crate) fn tells_parameters<'a>(
+    unit: &Unit<Slice<'a>>,
+    function: &Entry<'a>,
+    has_types: bool,
+) -> bool {
+    // A unit of C may have nothing but functions without parameters and results.
+    has_types || attribute(unit, function, gimli::DW_AT_prototyped).is_some()
 }
 
 /// Where a function is entered. One that was split into a hot and a cold part has ranges in
@@ -192,14 +232,9 @@ fn convention_of_unit(
     let Some(AttributeValue::Language(language)) = root.attr_value(gimli::DW_AT_language) else {
         return None;
     };
-    let producer = || {
-        let producer = root.attr_value(gimli::DW_AT_producer)?;
-        let producer = dwarf.attr_string(unit, producer).ok()?;
-        Some(producer.to_string_lossy().into_owned())
-    };
     match language {
         gimli::DW_LANG_Go => {
-            let producer = producer()?;
+            let producer = producer(dwarf, unit, root)?;
             Some(match () {
                 // Its functions are as those of the other languages of that compiler.
                 () if producer.starts_with("GNU") => Convention::Platform,
@@ -218,26 +253,56 @@ fn convention_of_unit(
     }
 }
 
+/// The compiler that made a unit.
+fn producer(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    root: &Entry<'_>,
+) -> Option<String> {
+    let producer = root.attr_value(gimli::DW_AT_producer)?;
+    let producer = dwarf.attr_string(unit, producer).ok()?;
+    Some(producer.to_string_lossy().into_owned())
+}
+
+/// Whether GCC made a unit.
+pub(crate) fn is_of_gcc(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    root: &Entry<'_>,
+) -> bool {
+    producer(dwarf, unit, root).is_some_and(|producer| producer.starts_with("GNU "))
+}
+
+/// Whether a unit is of C, not of C++.
+pub(crate) fn is_c_alone(root: &Entry<'_>) -> bool {
+    matches!(
+        root.attr_value(gimli::DW_AT_language),
+        Some(AttributeValue::Language(
+            gimli::DW_LANG_C
+                | gimli::DW_LANG_C89
+                | gimli::DW_LANG_C99
+                | gimli::DW_LANG_C11
+                | gimli::DW_LANG_C17,
+        ))
+    )
+}
+
 /// Whether a unit is of C or C++.
 pub(crate) fn is_c(root: &Entry<'_>) -> bool {
     let language = match root.attr_value(gimli::DW_AT_language) {
         Some(AttributeValue::Language(language)) => language,
         _ => return false,
     };
-    matches!(
+    let is_cpp = matches!(
         language,
-        gimli::DW_LANG_C
-            | gimli::DW_LANG_C89
-            | gimli::DW_LANG_C99
-            | gimli::DW_LANG_C11
-            | gimli::DW_LANG_C17
-            | gimli::DW_LANG_C_plus_plus
+        gimli::DW_LANG_C_plus_plus
             | gimli::DW_LANG_C_plus_plus_03
             | gimli::DW_LANG_C_plus_plus_11
             | gimli::DW_LANG_C_plus_plus_14
             | gimli::DW_LANG_C_plus_plus_17
             | gimli::DW_LANG_C_plus_plus_20
-    )
+    );
+    is_cpp || is_c_alone(root)
 }
 
 /// What kind of value a parameter or a result is.
@@ -251,12 +316,16 @@ pub(crate) enum PassingClass {
     Elsewhere,
 }
 
-fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argument>> {
+fn arguments<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    function: UnitOffset,
+) -> Option<Vec<Argument>> {
     let declaration = unit.entry(function).ok()?;
     attribute(unit, &declaration, gimli::DW_AT_external)?;
     // A result in memory takes the first register.
     if let Some(result) = attribute(unit, &declaration, gimli::DW_AT_type) {
-        kind(unit, result)?;
+        kind(dwarf, unit, result)?;
     }
     let mut tree = unit.entries_tree(Some(function)).ok()?;
     let mut children = tree.root().ok()?.children();
@@ -267,7 +336,7 @@ fn arguments(unit: &Unit<Slice<'_>>, function: UnitOffset) -> Option<Vec<Argumen
         if entry.tag() != gimli::DW_TAG_formal_parameter {
             continue;
         }
-        match kind(unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
+        match kind(dwarf, unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
             PassingClass::Integer(bits) if next < 6 => {
                 let register = PLATFORM[usize::from(next)];
                 arguments.push(Argument {
@@ -334,6 +403,7 @@ pub(crate) fn unqualified<'a>(
 
 /// The kind of a type; `None` where how it is passed is not plain.
 pub(crate) fn kind<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     reference: AttributeValue<Slice<'a>>,
 ) -> Option<PassingClass> {
@@ -351,6 +421,8 @@ pub(crate) fn kind<'a>(
             match encoding {
                 gimli::DW_ATE_float => Some(match size? {
                     bytes @ (2 | 4 | 8) => PassingClass::Vector(u32::try_from(bytes * 8).ok()?),
+                    // As long as a number of the floating-point stack, which nothing else tells.
+                    16 if is_quad(dwarf, unit, &entry) => PassingClass::Vector(128),
                     _ => PassingClass::Elsewhere,
                 }),
                 gimli::DW_ATE_boolean
@@ -367,6 +439,13 @@ pub(crate) fn kind<'a>(
     }
 }
 
+/// Whether a type of 16 bytes has a number in all of them, which vector registers pass.
+fn is_quad<'a>(dwarf: &gimli::Dwarf<Slice<'a>>, unit: &Unit<Slice<'a>>, of: &Entry<'a>) -> bool {
+    let name = of.attr_value(gimli::DW_AT_name);
+    let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
+    name.is_some_and(|name| matches!(&*name.to_string_lossy(), "_Float128" | "__float128"))
+}
+
 fn integer(bytes: u64) -> Option<PassingClass> {
     match bytes {
         1 | 2 | 4 | 8 => Some(PassingClass::Integer(u32::try_from(bytes * 8).ok()?)),
@@ -377,7 +456,7 @@ fn integer(bytes: u64) -> Option<PassingClass> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{fixture, image_of, opened, own, symbols_of};
+    use crate::elf::tests::{entry_of, fixture, image_of, opened, own, parameters, symbols_of};
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
@@ -421,6 +500,49 @@ mod tests {
             .collect();
         let all = vec![(0, 32), (1, 64), (2, 8), (3, 32), (4, 8), (5, 16)];
         assert_eq!(widths, [(0x1040, all), (0x1090, vec![(0, 32), (1, 64)])]);
+    }
+
+    /// Positions and widths of what is declared of a function that is compiled in several ways.
+    fn declared_of(name: &str) -> Option<Vec<(u8, u32)>> {
+        let elf = parameters();
+        let entry = entry_of(&elf, name);
+        let found = declared(&elf, &BTreeSet::from([entry]));
+        let arguments = found.arguments.get(&entry)?.iter();
+        Some(arguments.map(|one| (one.index, one.bits)).collect())
+    }
+
+    /// A function with its parameters in other places than the platform's declares no arguments.
+    #[test]
+    fn other_places() {
+        let elf = parameters();
+        for name in ["gcc_windows", "plain_windows"] {
+            let entry = entry_of(&elf, name);
+            let found = declared(&elf, &BTreeSet::from([entry]));
+            assert_eq!(found.windows, BTreeSet::from([entry]), "{name}");
+            assert_eq!(found.arguments, BTreeMap::new(), "{name}");
+        }
+    }
+
+    /// LLVM leaves out what it sees unread, also in calls of what other files may call.
+    #[test]
+    fn left_out() {
+        let elf = parameters();
+        let entry = |name| entry_of(&elf, name);
+        let entries = [entry("gcc_unread"), entry("clang_unread")];
+        let found = declared(&elf, &BTreeSet::from(entries));
+        assert_eq!(found.left_out, BTreeSet::from([entry("clang_unread")]));
+        assert_eq!(declared_of("gcc_unread"), declared_of("clang_unread"));
+    }
+
+    /// Where debug information has no parameters at all, it does not say that a function has none.
+    #[test]
+    fn least_information() {
+        assert_eq!(declared_of("gcc_two"), Some(vec![(0, 64), (1, 64)]));
+        assert_eq!(declared_of("gcc_none"), Some(vec![]));
+        assert_eq!(declared_of("alone"), Some(vec![]));
+        for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
+            assert_eq!(declared_of(name), None, "{name}");
+        }
     }
 
     /// What returns nothing is told from what returns something, local or not.

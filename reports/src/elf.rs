@@ -264,6 +264,13 @@ pub(crate) fn demangle(name: &str) -> String {
         return name.to_owned();
     }
     let name = &*without_unique(name);
+    // Manglings have no `@`: what follows is the version of a symbol of a library.
+    if let Some((own, version)) = name.split_once('@') {
+        return match demangle(own) {
+            text if text == own => name.to_owned(),
+            text => format!("{text}@{version}"),
+        };
+    }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }

@@ -7,14 +7,20 @@
 //! where it hands over to code that cannot be read is no argument: nothing shows that it is.
 //! Nor is what a function of variable arguments only saves: it saves all that could be there.
 
+mod unread;
+mod variadic;
+
 use foldhash::{HashMap, HashSet};
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
 use crate::code::{decode, direct_target};
-use crate::convention::Convention;
+use crate::convention::{Convention, PLATFORM};
 use crate::elf::Elf;
+
+use self::unread::unread;
+use self::variadic::variadic;
 
 /// An integer argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +53,6 @@ const MAX_STEPS: usize = 4096;
 
 /// Calls and stubs that the walk follows one into another.
 const MAX_DEPTH: u8 = 3;
-
-/// Instructions within which a function of variable arguments asks for the number of vector
-/// registers in use.
-const PROLOGUE: usize = 32;
 
 /// All of a convention, in full width: for a callee that cannot be read.
 pub(crate) fn all(convention: Convention) -> Vec<Argument> {
@@ -87,8 +89,8 @@ struct WalkState {
     written: Written,
     /// Calls and stubs on the way here.
     depth: u8,
-    /// The function has variable arguments.
-    variadic: bool,
+    /// How many of its integer arguments have names, if the function has variable ones.
+    variadic: Option<u8>,
 }
 
 /// What was overwritten, for each of [`WIDTHS`] a bit for each register.
@@ -120,6 +122,14 @@ struct RegisterUse {
     popped: Option<usize>,
 }
 
+/// What code does with registers before it writes them.
+struct ReadRegisters {
+    /// The most bits that it reads of each.
+    bits: [u32; MAX_REGISTERS],
+    /// Bit i: register i is pushed, and not popped again on the ways that were walked.
+    handed_on: u16,
+}
+
 /// An address of an image.
 type Place = (usize, u64);
 
@@ -130,8 +140,8 @@ pub(crate) struct Walker<'c, C> {
     factory: InstructionInfoFactory,
     /// `None`: no instruction.
     steps: HashMap<Place, Option<RegisterUse>>,
-    /// Whether functions have variable arguments, by their entries.
-    variadic: HashMap<Place, bool>,
+    /// Named integer arguments of functions that have variable ones, by their entries.
+    variadic: HashMap<Place, Option<u8>>,
 }
 
 /// Instructions that are kept at most: with more, all are forgotten.
@@ -156,7 +166,13 @@ impl<'c, C: Code> Walker<'c, C> {
         convention: Convention,
     ) -> Option<Vec<Argument>> {
         let registers = convention.registers();
-        let bits = self.walk(entry, convention, registers)?;
+        let mut read = self.walk(entry, convention, registers)?;
+        for (number, bits) in read.bits.iter_mut().enumerate() {
+            if read.handed_on & (1 << number) != 0 {
+                *bits = 64;
+            }
+        }
+        let bits = read.bits;
         let width = |number: usize| bits.get(number).copied().unwrap_or_default();
         Some(arguments(convention, width))
     }
@@ -165,9 +181,16 @@ impl<'c, C: Code> Walker<'c, C> {
     /// platform's convention passes arguments in, as bit i for the i-th; `None` if it cannot be
     /// read.
     pub(crate) fn live_vectors(&mut self, entry: Place) -> Option<u8> {
-        let bits = self.walk(entry, Convention::Platform, &VECTORS)?;
-        let live = (0..).zip(bits.iter().take(VECTORS.len()));
+        let read = self.walk(entry, Convention::Platform, &VECTORS)?;
+        let live = (0..).zip(read.bits.iter().take(VECTORS.len()));
         Some(live.fold(0, |all, (number, bits)| all | u8::from(*bits > 0) << number))
+    }
+
+    /// Whether the function at `entry` reads one of these registers, but to save it on the stack;
+    /// `None` if it cannot be read.
+    pub(crate) fn reads_any(&mut self, entry: Place, registers: &[Register]) -> Option<bool> {
+        let read = self.walk(entry, Convention::Platform, registers)?;
+        Some(read.bits.iter().any(|bits| *bits > 0))
     }
 
     /// The most bits that the code behind an entry reads of each of the registers before it writes
@@ -177,7 +200,7 @@ impl<'c, C: Code> Walker<'c, C> {
         entry: Place,
         convention: Convention,
         registers: &[Register],
-    ) -> Option<[u32; MAX_REGISTERS]> {
+    ) -> Option<ReadRegisters> {
         let (image, address) = entry;
         self.step(entry)?;
         let mut bits = [0_u32; MAX_REGISTERS];
@@ -188,7 +211,7 @@ impl<'c, C: Code> Walker<'c, C> {
             address,
             written: Written::default(),
             depth: 0,
-            variadic: self.is_variadic(entry),
+            variadic: self.variadic(entry),
         };
         let mut seen = HashSet::default();
         seen.insert(start);
@@ -234,7 +257,7 @@ impl<'c, C: Code> Walker<'c, C> {
                     if let Some(target) = step.target {
                         // It may be the entry of another function.
                         push(WalkState {
-                            variadic: state.variadic || self.is_variadic((state.image, target)),
+                            variadic: state.variadic.or(self.variadic((state.image, target))),
                             ..to(target)
                         });
                     }
@@ -264,15 +287,15 @@ impl<'c, C: Code> Walker<'c, C> {
             }
         }
         // What is popped again was saved; what is not is handed on.
-        for (index, (register, bits)) in registers.iter().zip(&mut bits).enumerate() {
-            if register.is_gpr()
-                && pushed & (1 << index) != 0
-                && popped & (1 << register.number()) == 0
-            {
-                *bits = 64;
+        for (index, register) in registers.iter().enumerate() {
+            if register.is_gpr() && popped & (1 << register.number()) != 0 {
+                pushed &= !(1 << index);
             }
         }
-        Some(bits)
+        Some(ReadRegisters {
+            bits,
+            handed_on: pushed,
+        })
     }
 
     /// The state at the entry of a function, if it is not too far away.
@@ -281,7 +304,7 @@ impl<'c, C: Code> Walker<'c, C> {
         self.code.elf(at.image)?;
         Some(WalkState {
             depth,
-            variadic: self.is_variadic((at.image, at.address)),
+            variadic: self.variadic((at.image, at.address)),
             ..at
         })
     }
@@ -301,17 +324,17 @@ impl<'c, C: Code> Walker<'c, C> {
         step
     }
 
-    fn is_variadic(&mut self, entry: Place) -> bool {
+    fn variadic(&mut self, entry: Place) -> Option<u8> {
         if let Some(known) = self.variadic.get(&entry) {
             return *known;
         }
         let elf = self.code.elf(entry.0);
-        let is_variadic = elf.is_some_and(|elf| is_variadic(elf, entry.1, &mut self.factory));
+        let variadic = elf.and_then(|elf| variadic(elf, entry.1, &mut self.factory));
         if self.variadic.len() >= MOST_KEPT {
             self.variadic.clear();
         }
-        self.variadic.insert(entry, is_variadic);
-        is_variadic
+        self.variadic.insert(entry, variadic);
+        variadic
     }
 }
 
@@ -344,16 +367,18 @@ impl RegisterUse {
             Mnemonic::Pop => step.popped = moved(),
             _ => {}
         }
+        let unread = unread(instruction).map(Register::full_register);
         for used in factory.info(instruction).used_registers() {
             let register = used.register();
+            let access = match used.access() {
+                OpAccess::ReadWrite if unread == Some(register.full_register()) => OpAccess::Write,
+                OpAccess::Read if unread == Some(register.full_register()) => OpAccess::None,
+                access => access,
+            };
             if register.is_vector_register() {
                 let bit = 1_u16.checked_shl(register.number() as u32).unwrap_or(0);
-                step.vectors.0 |= if reads(used.access()) { bit } else { 0 };
-                step.vectors.1 |= if used.access() == OpAccess::Write {
-                    bit
-                } else {
-                    0
-                };
+                step.vectors.0 |= if reads(access) { bit } else { 0 };
+                step.vectors.1 |= if access == OpAccess::Write { bit } else { 0 };
             }
             if !register.is_gpr() {
                 continue;
@@ -366,13 +391,13 @@ impl RegisterUse {
             let bits = u8::try_from(width(register)).unwrap_or(u8::MAX);
             let is_pushed = step.pushed == Some(number);
             if let Some(read) = step.reads.get_mut(number)
-                && reads(used.access())
+                && reads(access)
                 && !is_pushed
             {
                 *read = (*read).max(if is_high { 16 } else { bits });
             }
             // A write of the low byte or word leaves the rest as it was; of the low half, nothing.
-            if used.access() == OpAccess::Write && !is_high && number < REGISTERS {
+            if access == OpAccess::Write && !is_high && number < REGISTERS {
                 let bits = if bits >= 32 { 64 } else { bits };
                 for (width, written) in WIDTHS.into_iter().zip(&mut step.written) {
                     *written |= u16::from(width <= bits) << number;
@@ -390,10 +415,16 @@ impl RegisterUse {
         registers: &[Register],
         bits: &mut [u32; MAX_REGISTERS],
     ) -> Written {
-        let saves = state.variadic && self.saves;
+        // Where a function of variable arguments saves what has a name, it means that.
+        let is_saved = |register: &Register| {
+            let named = state.variadic.filter(|_| self.saves)?;
+            let number = PLATFORM.iter().zip(0..).find(|(of, _)| *of == register);
+            Some(number.is_none_or(|(_, number)| number >= named))
+        };
         let mut written = Written::default();
         for ((index, register), bits) in registers.iter().enumerate().zip(bits) {
             let number = register.number();
+            let saves = is_saved(register) == Some(true);
             if register.is_vector_register() {
                 let (read, overwritten) = self.vectors;
                 let is_read = read >> number & 1 != 0 && !is_written(state.written, index, 64);
@@ -434,33 +465,6 @@ fn is_written(written: Written, index: usize, bits: u8) -> bool {
 
 fn instruction_at(elf: &Elf, address: u64) -> Option<Instruction> {
     decode(elf.few_bytes(address)?, address)
-}
-
-/// Whether the function at `entry` has variable arguments: callers of such tell in `al` how
-/// many vector registers they use (System V ABI 3.5.7), and it looks there before it saves them.
-fn is_variadic(elf: &Elf, entry: u64, factory: &mut InstructionInfoFactory) -> bool {
-    let mut address = entry;
-    for _ in 0..PROLOGUE {
-        let Some(instruction) = instruction_at(elf, address) else {
-            return false;
-        };
-        let is_al = |operand| {
-            instruction.op_kind(operand) == OpKind::Register
-                && instruction.op_register(operand) == Register::AL
-        };
-        if instruction.mnemonic() == Mnemonic::Test && is_al(0) && is_al(1) {
-            return true;
-        }
-        let info = factory.info(&instruction);
-        let writes_rax = info.used_registers().iter().any(|used| {
-            used.register().full_register() == Register::RAX && used.access() != OpAccess::Read
-        });
-        if writes_rax || instruction.flow_control() != FlowControl::Next {
-            return false;
-        }
-        address = instruction.next_ip();
-    }
-    false
 }
 
 /// Whether an instruction stores a register on the stack.
@@ -549,6 +553,11 @@ mod tests {
         assert_eq!(live(&code), Some(0b101));
         // lea eax,[rdi+rsi]; ret
         assert_eq!(live(&[0x8d, 0x04, 0x37, 0xc3]), Some(0));
+        // pcmpeqd xmm1,xmm1; paddd xmm0,xmm1; ret
+        let code = [0x66, 0x0f, 0x76, 0xc9, 0x66, 0x0f, 0xfe, 0xc1, 0xc3];
+        assert_eq!(live(&code), Some(1));
+        // vpcmpeqd xmm1,xmm2,xmm2; ret
+        assert_eq!(live(&[0xc5, 0xe9, 0x76, 0xca, 0xc3]), Some(0));
     }
 
     /// Registers read before they are written are arguments, in the width read.
@@ -557,6 +566,42 @@ mod tests {
         // mov eax,edi; add rax,rsi; xor edx,edx; add rax,rdx; ret
         let code = [0x89, 0xf8, 0x48, 1, 0xf0, 0x31, 0xd2, 0x48, 1, 0xd0, 0xc3];
         assert_eq!(live(&code), [(0, 32), (1, 64)]);
+    }
+
+    /// A register that is set to a constant by an instruction that reads it, or to the carry flag,
+    /// is no argument; what other numbers are joined with is.
+    #[test]
+    fn set_by_reading() {
+        let unread: [&[u8]; 9] = [
+            // or esi,-1; or rsi,-1; and esi,0; sbb esi,esi; imul rsi,rsi,0; xor esi,esi;
+            // sub rsi,rsi; or esi,0xffffffff in its long form; imul eax,esi,0
+            &[0x83, 0xce, 0xff],
+            &[0x48, 0x83, 0xce, 0xff],
+            &[0x83, 0xe6, 0],
+            &[0x19, 0xf6],
+            &[0x48, 0x6b, 0xf6, 0],
+            &[0x31, 0xf6],
+            &[0x48, 0x29, 0xf6],
+            &[0x81, 0xce, 0xff, 0xff, 0xff, 0xff],
+            &[0x6b, 0xc6, 0, 0x31, 0xf6],
+        ];
+        for set in unread {
+            // mov eax,edi; ...; mov rax,rsi; ret
+            let code = [&[0x89, 0xf8], set, &[0x48, 0x89, 0xf0, 0xc3]].concat();
+            assert_eq!(live(&code), [(0, 32)], "{set:x?}");
+        }
+        // or esi,0x7f; and esi,1; sbb esi,edi; imul esi,esi,1; or sil,-1 leaves the rest.
+        let read: [(&[u8], u32); 5] = [
+            (&[0x83, 0xce, 0x7f], 32),
+            (&[0x83, 0xe6, 1], 32),
+            (&[0x19, 0xfe], 32),
+            (&[0x6b, 0xf6, 1], 32),
+            (&[0x40, 0x80, 0xce, 0xff], 64),
+        ];
+        for (set, bits) in read {
+            let code = [&[0x89, 0xf8], set, &[0x48, 0x89, 0xf0, 0xc3]].concat();
+            assert_eq!(live(&code), [(0, 32), (1, bits)], "{set:x?}");
+        }
     }
 
     /// An argument read on one path only is live; a loop ends the walk.
@@ -592,12 +637,21 @@ mod tests {
     /// What is pushed and popped again was saved; what is pushed for a call was handed on.
     #[test]
     fn saved_on_the_stack() {
+        let reads_rdx = |code: &[u8]| {
+            let images = images(&[code], 0);
+            Walker::new(&images).reads_any((0, 0x1000), &[Register::RDX])
+        };
         // push rdx; xor edx,edx; mov eax,edi; pop rdx; ret
         let code = [0x52, 0x31, 0xd2, 0x89, 0xf8, 0x5a, 0xc3];
         assert_eq!(live(&code), [(0, 32)]);
+        assert_eq!(reads_rdx(&code), Some(false));
         // push rdx; call +4; add rsp,8... ret
         let code = [0x52, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3];
         assert_eq!(live(&code), [(2, 64)]);
+        // It may be saved all the same: a mov is another thing.
+        assert_eq!(reads_rdx(&code), Some(false));
+        // mov rax,rdx; ret
+        assert_eq!(reads_rdx(&[0x48, 0x89, 0xd0, 0xc3]), Some(true));
     }
 
     /// Arguments that pass untouched through a call or a tail jump belong to the function.
@@ -648,6 +702,33 @@ mod tests {
         let mut through = vec![0xe8, 0, 0, 0, 0];
         through.extend(variadic);
         assert_eq!(live(&through), [(0, 32)]);
+    }
+
+    /// A function of variable arguments that are integers alone does not ask for vector registers:
+    /// it is told by what it saves and by where it says that begins. What is saved besides has a
+    /// name.
+    #[test]
+    fn variable_integers() {
+        let saved = [
+            // mov [rsp-24],rcx; mov [rsp-16],r8; mov [rsp-8],r9; mov [rsp-56],rsi
+            &[0x48, 0x89, 0x4c, 0x24, 0xe8, 0x4c, 0x89, 0x44, 0x24, 0xf0][..],
+            &[0x4c, 0x89, 0x4c, 0x24, 0xf8, 0x48, 0x89, 0x74, 0x24, 0xc8],
+        ];
+        let saved = saved.concat();
+        let of = |more: &[u8]| live(&[&saved, more, &[0x89, 0xf8, 0xc3]].concat());
+        // lea rax,[rsp-48], where rdi would be
+        assert_eq!(of(&[0x48, 0x8d, 0x44, 0x24, 0xd0]), [(0, 32), (1, 64)]);
+        // mov dword [rsp-80],24
+        let offset = [0xc7, 0x44, 0x24, 0xb0, 24, 0, 0, 0];
+        assert_eq!(of(&offset), [(0, 32), (1, 64)]);
+        // lea rax,[rsp-24]: the address of what is stored.
+        let all = [(0, 32), (1, 64), (3, 64), (4, 64), (5, 64)];
+        assert_eq!(of(&[0x48, 0x8d, 0x44, 0x24, 0xe8]), all);
+        // mov [rsp-8],edi; test al,al; mov [rsp-16],r9; mov eax,esi
+        let named = [
+            0x89, 0x7c, 0x24, 0xf8, 0x84, 0xc0, 0x4c, 0x89, 0x4c, 0x24, 0xf0, 0x89, 0xf0, 0xc3,
+        ];
+        assert_eq!(live(&named), [(0, 32), (1, 32)]);
     }
 
     /// The walk ends some calls away.

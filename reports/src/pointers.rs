@@ -126,7 +126,7 @@ impl Pointers {
         value: u64,
     ) -> Option<Arc<str>> {
         let is_address = matches!(parameter, "ea" | "base");
-        let is_wide = class == Class::Integer(64);
+        let is_wide = class.integer() == Some(64);
         if self.is_empty() || !is_wide || (value < LEAST && !is_address) {
             return None;
         }

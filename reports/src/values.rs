@@ -9,6 +9,8 @@ use serde::Serialize;
 pub(crate) enum Class {
     /// An integer or an address of so many bits.
     Integer(u32),
+    /// An integer of so many bits that is declared to have no negative numbers.
+    Unsigned(u32),
     /// A double.
     F64,
     /// A float, in the low half.
@@ -46,16 +48,24 @@ impl Class {
     /// How many bits a value has.
     pub(crate) fn bits(self) -> u32 {
         match self {
-            Class::Integer(bits) => bits.min(64),
+            Class::Integer(bits) | Class::Unsigned(bits) => bits.min(64),
             Class::F32 => 32,
             Class::F64 | Class::Text => 64,
+        }
+    }
+
+    /// How many bits a value has, if it is an integer.
+    pub(crate) fn integer(self) -> Option<u32> {
+        match self {
+            Class::Integer(bits) | Class::Unsigned(bits) => Some(bits),
+            Class::F32 | Class::F64 | Class::Text => None,
         }
     }
 
     /// The value cut to the class's width.
     pub(crate) fn mask(self, value: u64) -> u64 {
         match self {
-            Class::Integer(bits) => mask(value, bits),
+            Class::Integer(bits) | Class::Unsigned(bits) => mask(value, bits),
             Class::F64 | Class::Text => value,
             Class::F32 => mask(value, 32),
         }
@@ -71,6 +81,7 @@ impl Class {
                 Some(text) => text.to_string(),
                 None => format!("0x{value:x}"),
             },
+            Class::Unsigned(_) => format!("0x{value:x}"),
             Class::Integer(bits) => match small_negative(value, bits) {
                 Some(distance) => format!("-{distance}"),
                 None => format!("0x{value:x}"),
@@ -84,7 +95,7 @@ impl Class {
         let float = match self {
             Class::F64 => Some(f64::from_bits(value)),
             Class::F32 => Some(f64::from(f32::from_bits(low32(value)))),
-            Class::Integer(_) | Class::Text => None,
+            Class::Integer(_) | Class::Unsigned(_) | Class::Text => None,
         };
         let text = match self {
             Class::Text => Text::of_value(value),
@@ -163,6 +174,15 @@ mod tests {
         assert_eq!(text("al", 0x80), "0x80");
         assert_eq!(text("taken", 1), "0x1");
         assert_eq!(text("r9d", 0x8000_0000), "0x80000000");
+    }
+
+    /// Of a type without negative numbers none is written as one.
+    #[test]
+    fn unsigned() {
+        assert_eq!(Class::Unsigned(16).text(0xa_fff0), "0xfff0");
+        assert_eq!(Class::Unsigned(64).text(u64::MAX), "0xffffffffffffffff");
+        assert_eq!(Class::Integer(16).text(0xfff0), "-16");
+        assert_eq!(Class::Unsigned(8).json(0x1ff).value, "0xff");
     }
 
     /// Floating-point parameters are numbers in text, and bits with the number in JSON.

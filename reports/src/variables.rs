@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, attribute, covered, entry_address, is_c, kind, search, unqualified,
+    PassingClass, Places, attribute, covered, entry_address, is_c, is_c_alone, is_of_gcc, kind,
+    places, search, tells_parameters, unqualified,
 };
 use crate::elf::Elf;
 use crate::sections::Slice;
@@ -26,6 +27,8 @@ const LONGEST: usize = 64;
 const MAX_CHAIN: usize = 32;
 /// Enumerators of one type.
 const MAX_ENUMERATORS: usize = 1024;
+/// A type without a name.
+const UNNAMED: &str = "?";
 /// Registers for integer arguments, and for floating-point ones.
 const INTEGERS: u8 = 6;
 const VECTORS: u8 = 8;
@@ -41,6 +44,8 @@ pub(crate) struct Declaration {
     /// These are all, of a function of C or C++ whose convention a compiler does not change: other
     /// files may call it, or GCC made it, which gives other names to what it changes.
     pub(crate) is_sure: bool,
+    /// Callers may leave out what the function does not read: only GCC's leave out nothing.
+    pub(crate) may_lack: bool,
 }
 
 impl Declaration {
@@ -48,6 +53,19 @@ impl Declaration {
     pub(crate) fn integer(&self, number: u8) -> Option<&Parameter> {
         let mut parameters = self.parameters.iter();
         parameters.find(|one| one.passed == Passed::Integer(number))
+    }
+
+    /// What is passed for sure: of parameters that callers may leave out, those in vector registers
+    /// that the function reads.
+    pub(crate) fn passed(mut self, is_read: impl Fn(u8) -> bool) -> Declaration {
+        for parameter in self.parameters.iter_mut().filter(|_| self.may_lack) {
+            if let Passed::Vector(number, _) = parameter.passed
+                && !is_read(number)
+            {
+                parameter.passed = Passed::Unread;
+            }
+        }
+        self
     }
 
     /// The names of all parameters, if all are known and have one.
@@ -89,6 +107,8 @@ pub(crate) enum Passed {
     Vector(u8, u32),
     /// On the stack.
     Stack,
+    /// Nowhere for sure: the function does not read it, and callers may leave it out.
+    Unread,
 }
 
 /// What values are called.
@@ -138,6 +158,8 @@ impl Parameter {
     /// As it stands in a declaration.
     pub(crate) fn text(&self) -> String {
         match &self.name {
+            // What a compiler adds, as the object of a lambda, has a type that nobody can write.
+            Some(name) if self.of == UNNAMED => name.clone(),
             Some(name) if self.of.ends_with(['*', '&']) => format!("{}{name}", self.of),
             Some(name) => format!("{} {name}", self.of),
             None => self.of.clone(),
@@ -154,12 +176,15 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
     let _ = search(image, entries, |dwarf, unit| {
         let mut functions = Vec::new();
         let mut cursor = unit.entries();
-        let (mut is_c_unit, mut is_gcc) = (false, false);
+        let (mut is_c_unit, mut is_gcc, mut has_types) = (false, false, false);
+        let mut may_be_old = false;
         while let Some(entry) = cursor.next_dfs()? {
             if entry.depth() == 0 {
                 is_c_unit = is_c(entry);
+                may_be_old = is_c_alone(entry);
                 is_gcc = is_of_gcc(dwarf, unit, entry);
             }
+            has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
             if entry.tag() == gimli::DW_TAG_subprogram
                 && let Some(address) = entry_address(dwarf, unit, entry)?
                 && entries.contains(&address)
@@ -169,6 +194,9 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
         }
         for (address, function) in functions {
             let entry = unit.entry(function)?;
+            if !tells_parameters(unit, &entry, has_types) {
+                continue;
+            }
             let is_normal = matches!(
                 attribute(unit, &entry, gimli::DW_AT_calling_convention),
                 None | Some(AttributeValue::CallingConvention(gimli::DW_CC_normal))
@@ -176,8 +204,13 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             let is_open = is_gcc || attribute(unit, &entry, gimli::DW_AT_external).is_some();
             // A result in memory takes the first register.
             let result = attribute(unit, &entry, gimli::DW_AT_type);
-            let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
-            let mut declaration = declaration(dwarf, unit, function)?;
+            let is_plain = result.is_none_or(|result| kind(dwarf, unit, result).is_some());
+            let is_prototyped = attribute(unit, &entry, gimli::DW_AT_prototyped).is_some();
+            let is_old = may_be_old && !is_prototyped;
+            let mut declaration = declaration(dwarf, unit, function, is_old)?;
+            declaration.may_lack = !is_gcc;
+            let is_moved = is_gcc && places(dwarf, unit, function, address)? != Places::Platform;
+            declaration.is_sure &= !is_moved;
             declaration.is_sure &= is_c_unit && is_normal && is_open && is_plain;
             found.insert(address, declaration);
         }
@@ -193,6 +226,8 @@ pub(crate) struct Returned {
     pub(crate) kind: PassingClass,
     /// What its values are called.
     pub(crate) words: Words,
+    /// Which numbers it is, if any.
+    pub(crate) number: Option<NumberType>,
 }
 
 /// What is returned by the functions of C and C++ that have code at these addresses, as they are
@@ -215,8 +250,9 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
             let of = attribute(unit, entry, gimli::DW_AT_type);
             let returned = of.and_then(|of| {
                 Some(Returned {
-                    kind: kind(unit, of)?,
+                    kind: kind(dwarf, unit, of)?,
                     words: words(dwarf, unit, of).ok()?,
+                    number: NumberType::of(dwarf, unit, of),
                 })
             });
             for address in here {
@@ -234,17 +270,12 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
         .collect()
 }
 
-/// Whether GCC made a unit.
-fn is_of_gcc(dwarf: &Dwarf<'_>, unit: &Unit<Slice<'_>>, root: &Entry<'_>) -> bool {
-    let producer = root.attr_value(gimli::DW_AT_producer);
-    let producer = producer.and_then(|producer| dwarf.attr_string(unit, producer).ok());
-    producer.is_some_and(|producer| producer.to_string_lossy().starts_with("GNU "))
-}
-
+/// The declaration of a function, which may be an old one of C: without a prototype.
 fn declaration<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
     function: UnitOffset,
+    is_old: bool,
 ) -> gimli::Result<Declaration> {
     let mut tree = unit.entries_tree(Some(function))?;
     let mut children = tree.root()?.children();
@@ -252,6 +283,7 @@ fn declaration<'a>(
         parameters: Vec::new(),
         is_whole: true,
         is_sure: true,
+        may_lack: false,
     };
     let (mut integers, mut vectors) = (0, 0);
     while let Some(child) = children.next()? {
@@ -266,7 +298,7 @@ fn declaration<'a>(
             _ => continue,
         }
         let of = attribute(unit, entry, gimli::DW_AT_type);
-        let passed = of.and_then(|of| kind(unit, of)).map(|kind| {
+        let passed = of.and_then(|of| kind(dwarf, unit, of)).map(|kind| {
             let take = |count: &mut u8, most| {
                 let number = *count;
                 *count = count.saturating_add(1);
@@ -275,6 +307,8 @@ fn declaration<'a>(
             match kind {
                 PassingClass::Integer(_) => take(&mut integers, INTEGERS).map(Passed::Integer),
                 PassingClass::Vector(bits) => {
+                    // Callers that see no prototype pass a double.
+                    let bits = if is_old && bits == 32 { 64 } else { bits };
                     take(&mut vectors, VECTORS).map(|number| Passed::Vector(number, bits))
                 }
                 PassingClass::Elsewhere => None,
@@ -288,7 +322,7 @@ fn declaration<'a>(
         };
         declaration.parameters.push(Parameter {
             name: name_of(dwarf, unit, entry),
-            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| "?".to_owned()),
+            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| UNNAMED.to_owned()),
             passed,
             words: words(dwarf, unit, of)?,
             number: NumberType::of(dwarf, unit, of),
@@ -424,7 +458,73 @@ fn enumerators<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{fixture, opened};
+    use crate::elf::tests::{entry_of, fixture, opened, parameters as compiled};
+
+    /// What is declared of a function that is compiled in several ways.
+    fn declared_of(name: &str) -> Option<Declaration> {
+        let elf = compiled();
+        let entry = entry_of(&elf, name);
+        parameters(&elf, &BTreeSet::from([entry])).remove(&entry)
+    }
+
+    /// Where debug information has no parameters at all, nothing is declared.
+    #[test]
+    fn least_information() {
+        let text = |name| {
+            let declared: Declaration = declared_of(name)?;
+            let parameters = declared.parameters.iter().map(Parameter::text);
+            Some(parameters.collect::<Vec<String>>().join(", "))
+        };
+        assert_eq!(text("gcc_two").as_deref(), Some("long int a, long int b"));
+        assert_eq!(text("gcc_none").as_deref(), Some(""));
+        for name in ["least_two", "least_none", "leastcpp_two", "mlt_two"] {
+            assert_eq!(text(name), None, "{name}");
+        }
+    }
+
+    /// Long floating-point numbers have a register of their own, or none; without a prototype a
+    /// float is passed as a double.
+    #[test]
+    fn floating_point() {
+        let places = |name: &str| {
+            let declared = declared_of(name).unwrap_or_else(|| panic!("no {name}"));
+            let parameters = declared.parameters.into_iter();
+            parameters.map(|one| one.passed).collect::<Vec<_>>()
+        };
+        let vector = Passed::Vector;
+        for compiled in ["gcc", "plain", "clang"] {
+            let of = |name| places(&format!("{compiled}_{name}"));
+            assert_eq!(
+                of("quad"),
+                [vector(0, 128), vector(1, 64), Passed::Integer(0)]
+            );
+            assert_eq!(of("extended"), [Passed::Stack, vector(0, 64)]);
+            assert_eq!(of("old"), [vector(0, 64), Passed::Integer(0)]);
+        }
+    }
+
+    /// Nothing is sure of parameters that are in other places than the platform's.
+    #[test]
+    fn other_places() {
+        let is_sure = |name| declared_of(name).is_some_and(|declared| declared.is_sure);
+        assert!(is_sure("gcc_two") && is_sure("plain_two") && is_sure("clang_two"));
+        assert!(!is_sure("gcc_windows") && !is_sure("plain_windows"));
+    }
+
+    /// LLVM leaves out what it sees unread: only what the function reads is passed for sure.
+    #[test]
+    fn unread() {
+        let places = |name| {
+            let declared: Declaration = declared_of(name).expect("is declared");
+            let passed = declared.passed(|number| number == 1).parameters;
+            passed.iter().map(|one| one.passed).collect::<Vec<_>>()
+        };
+        let (first, second) = (Passed::Integer(0), Passed::Integer(1));
+        let (third, fourth) = (Passed::Vector(0, 64), Passed::Vector(1, 64));
+        assert_eq!(places("gcc_unread"), [first, second, third, fourth]);
+        let unread = Passed::Unread;
+        assert_eq!(places("clang_unread"), [first, second, unread, fourth]);
+    }
 
     /// Parameters go by the names and types that they have in the source, each with its register.
     #[test]
@@ -483,6 +583,24 @@ mod tests {
                 (0x1077, PassingClass::Integer(64))
             ]
         );
+    }
+
+    /// A parameter whose type has no name stands there by its own.
+    #[test]
+    fn unnamed_types() {
+        let parameter = Parameter {
+            name: Some("__closure".to_owned()),
+            of: UNNAMED.to_owned(),
+            passed: Passed::Integer(0),
+            words: Words::None,
+            number: None,
+        };
+        assert_eq!(parameter.text(), "__closure");
+        let nameless = Parameter {
+            name: None,
+            ..parameter
+        };
+        assert_eq!(nameless.text(), "?");
     }
 
     /// Values of enumerations and truth values have names; other numbers have none.

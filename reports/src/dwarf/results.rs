@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 
 use gimli::{AttributeValue, Unit};
 
-use super::{Entry, MAX_CHAIN, PassingClass, covered, is_c, kind, search, unqualified};
+use super::{Entry, MAX_CHAIN, PassingClass, covered, is_c, is_c_alone, kind, search, unqualified};
 use crate::elf::Elf;
 use crate::sections::Slice;
+
+type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+/// A unit, with what its types may refer to.
+type InUnit<'u, 'a> = (&'u Dwarf<'a>, &'u Unit<Slice<'a>>);
 
 /// Where a function leaves its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +47,7 @@ pub(crate) fn without_result(
             let Some(rules) = rules else { return Ok(()) };
             has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
             if entry.tag() == gimli::DW_TAG_subprogram {
-                let found = match has_result(unit, entry, place, rules) {
+                let found = match has_result(dwarf, unit, entry, place, rules) {
                     true => &mut here_with,
                     false => &mut here_without,
                 };
@@ -77,13 +81,7 @@ impl Rules {
     fn of(root: &Entry<'_>) -> Option<Rules> {
         match root.attr_value(gimli::DW_AT_language) {
             Some(AttributeValue::Language(gimli::DW_LANG_Rust)) => Some(Rules::Own),
-            Some(AttributeValue::Language(
-                gimli::DW_LANG_C
-                | gimli::DW_LANG_C89
-                | gimli::DW_LANG_C99
-                | gimli::DW_LANG_C11
-                | gimli::DW_LANG_C17,
-            )) => Some(Rules::Platform),
+            _ if is_c_alone(root) => Some(Rules::Platform),
             _ => is_c(root).then_some(Rules::Copied),
         }
     }
@@ -92,6 +90,7 @@ impl Rules {
 /// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
 /// not of a type that goes elsewhere.
 fn has_result<'a>(
+    dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
     function: &Entry<'a>,
     place: ResultRegister,
@@ -100,12 +99,12 @@ fn has_result<'a>(
     let mut entry = function.clone();
     for _ in 0..MAX_CHAIN {
         if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
-            return match kind(unit, result) {
+            return match kind(dwarf, unit, result) {
                 Some(PassingClass::Integer(_)) => place == ResultRegister::Integer,
                 Some(PassingClass::Vector(_)) => place == ResultRegister::Vector,
                 Some(PassingClass::Elsewhere) => false,
                 None => {
-                    let structure = structure(unit, result, rules);
+                    let structure = structure(dwarf, unit, result, rules);
                     structure.is_none_or(|structure| structure.is_in(place))
                 }
             };
@@ -140,6 +139,7 @@ struct Structure {
 
 /// How a structure is returned; `None` where that is not plain.
 fn structure<'a>(
+    dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
     reference: AttributeValue<Slice<'a>>,
     rules: Rules,
@@ -161,7 +161,7 @@ fn structure<'a>(
     if passed == Some(gimli::DW_CC_pass_by_reference) {
         return Some(in_memory);
     }
-    structure.add(unit, &entry, 0, 0)?;
+    structure.add((dwarf, unit), &entry, 0, 0)?;
     // LLVM marks classes that are copied like the structures of C, GCC does not.
     let is_marked = passed == Some(gimli::DW_CC_pass_by_value);
     if rules == Rules::Copied && structure.has_functions && !is_marked {
@@ -188,7 +188,7 @@ impl Structure {
     /// which it is not plain where it goes.
     fn add<'a>(
         &mut self,
-        unit: &Unit<Slice<'a>>,
+        (dwarf, unit): InUnit<'_, 'a>,
         entry: &Entry<'a>,
         start: u64,
         depth: usize,
@@ -225,14 +225,14 @@ impl Structure {
                 None => number(gimli::DW_AT_data_bit_offset).map_or(0, |bits| bits / 8),
             };
             let at = start.checked_add(offset)?;
-            match kind(unit, of) {
+            match kind(dwarf, unit, of) {
                 Some(PassingClass::Elsewhere) => return None,
                 Some(of) => self.mark(at, of)?,
                 None => {
                     let (inner, _) = unqualified(unit, of)?;
                     match inner.tag() {
-                        gimli::DW_TAG_array_type => self.add_array(unit, &inner, at)?,
-                        _ => self.add(unit, &inner, at, depth + 1)?,
+                        gimli::DW_TAG_array_type => self.add_array((dwarf, unit), &inner, at)?,
+                        _ => self.add((dwarf, unit), &inner, at, depth + 1)?,
                     }
                 }
             }
@@ -243,11 +243,11 @@ impl Structure {
     /// Adds an array of numbers, as [`Structure::add`] adds a structure.
     fn add_array<'a>(
         &mut self,
-        unit: &Unit<Slice<'a>>,
+        (dwarf, unit): InUnit<'_, 'a>,
         array: &Entry<'a>,
         start: u64,
     ) -> Option<()> {
-        let of = kind(unit, array.attr_value(gimli::DW_AT_type)?)?;
+        let of = kind(dwarf, unit, array.attr_value(gimli::DW_AT_type)?)?;
         let (PassingClass::Integer(bits) | PassingClass::Vector(bits)) = of else {
             return None;
         };

@@ -39,6 +39,22 @@ pub(crate) fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so")
 }
 
+/// The checked-in image of functions that are compiled in several ways.
+pub(crate) fn parameters() -> Elf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    opened(&fixtures.join("parameters/parameters.so"))
+}
+
+/// Where the function of this name begins.
+pub(crate) fn entry_of(elf: &Elf, name: &str) -> u64 {
+    // Symbols of source files have no address.
+    let mut addresses = symbols_of(elf, name)
+        .into_iter()
+        .map(|(address, _)| address);
+    let entry = addresses.find(|address| *address > 0);
+    entry.unwrap_or_else(|| panic!("no {name}"))
+}
+
 /// An image with room for all of it.
 pub(crate) fn opened(path: &Path) -> Elf {
     Elf::open(path, &Room::new(u64::MAX)).expect("image parses")
@@ -132,7 +148,7 @@ fn only_regular_files() {
     ));
 }
 
-/// C++ and Rust names are demangled, C names stay, hash suffixes go.
+/// C++ and Rust names are demangled, C names stay, hash suffixes go, versions stay.
 #[test]
 fn names_demangle() {
     assert_eq!(demangle("_Z3addii"), "add(int, int)");
@@ -151,6 +167,12 @@ fn names_demangle() {
         ("f.__uniq.12.cold", "f.cold"),
         ("_ZL1fv.__uniq.12.cold", "f() [clone .cold]"),
         ("f.__uniq.", "f.__uniq."),
+        (
+            "_ZTISt13runtime_error@GLIBCXX_3.4",
+            "typeinfo for std::runtime_error@GLIBCXX_3.4",
+        ),
+        ("_Z3addii@@VERS_1", "add(int, int)@@VERS_1"),
+        ("stdout@GLIBC_2.2.5", "stdout@GLIBC_2.2.5"),
     ] {
         assert_eq!(demangle(name), expected);
     }

@@ -12,7 +12,7 @@ use super::as_float;
 use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
-use crate::variables::{Parameter, Returned, Words};
+use crate::variables::{NumberType, Parameter, Returned, Words};
 
 /// A value and its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -363,6 +363,16 @@ impl Values {
     pub(crate) fn declared(mut self, parameter: &Parameter) -> Values {
         self.name.clone_from(&parameter.name);
         self.words = parameter.words.clone();
+        self.of_type(parameter.number.as_ref())
+    }
+
+    /// These values as those of a type: none is negative where the type has no negative numbers.
+    pub(crate) fn of_type(mut self, number: Option<&NumberType>) -> Values {
+        if let Class::Integer(bits) = self.class()
+            && number.is_some_and(|number| !number.is_signed)
+        {
+            self.typed = Some(Class::Unsigned(bits));
+        }
         self
     }
 
@@ -370,7 +380,7 @@ impl Values {
     pub(crate) fn returned(self, returned: &Returned) -> Values {
         let mut values = match (self.result(), returned.kind) {
             (Some(dwarf::ResultRegister::Integer), dwarf::PassingClass::Integer(bits)) => {
-                self.narrowed(bits)
+                self.narrowed(bits).of_type(returned.number.as_ref())
             }
             (Some(dwarf::ResultRegister::Vector), dwarf::PassingClass::Vector(bits)) => {
                 self.as_numbers(bits).unwrap_or(self)

@@ -180,6 +180,7 @@ pub(super) fn declared_arguments(
                 let captured = captured(values, |values| values.is_in(of.register));
                 args.extend(captured.into_iter().map(|values| {
                     let narrowed = values.narrowed(of.bits);
+                    let narrowed = narrowed.of_type(parameter.number.as_ref());
                     argument(Some(number), of.register, of.bits, narrowed)
                 }));
             }
@@ -191,7 +192,7 @@ pub(super) fn declared_arguments(
                 let numbers = captured.into_iter().filter_map(|of| of.as_numbers(bits));
                 args.extend(numbers.map(|numbers| argument(None, *register, bits, numbers)));
             }
-            Passed::Stack => {}
+            Passed::Stack | Passed::Unread => {}
         }
     }
     args
@@ -201,7 +202,7 @@ pub(super) fn declared_arguments(
 mod tests {
     use super::*;
     use crate::liveness::Argument as LiveArgument;
-    use crate::variables::Words;
+    use crate::variables::{NumberType, Words};
     use crate::view::Share;
 
     /// A value that was seen ten times of ten.
@@ -243,6 +244,41 @@ mod tests {
         }
     }
 
+    /// An argument that is declared without negative numbers is none.
+    #[test]
+    fn unsigned() {
+        let number = |is_signed| NumberType {
+            name: None,
+            bits: 16,
+            is_signed,
+            is_truth: false,
+        };
+        let of = |is_signed| Declaration {
+            parameters: vec![Parameter {
+                number: Some(number(is_signed)),
+                ..parameter(Passed::Integer(0), Words::None)
+            }],
+            is_whole: true,
+            is_sure: true,
+            may_lack: false,
+        };
+        let live = Live {
+            arguments: vec![LiveArgument {
+                index: 0,
+                bits: 16,
+                register: Register::RDI,
+            }],
+            known: true,
+            convention: Convention::Platform,
+        };
+        let text = |is_signed| {
+            let shown = declared_arguments(&live, &of(is_signed), &[seen("arg0", 0xfff0)]);
+            shown.first().map(|one| one.text(false, false))
+        };
+        assert_eq!(text(true).as_deref(), Some("(100.0% -16)"));
+        assert_eq!(text(false).as_deref(), Some("(100.0% 0xfff0)"));
+    }
+
     /// Declared arguments stand in their order, each with its own register, as what they are. One
     /// on the stack has no values, and one that the code does not read is not shown.
     #[test]
@@ -257,6 +293,7 @@ mod tests {
                 parameter(Passed::Integer(1), Words::None),
             ],
             is_sure: true,
+            may_lack: false,
         };
         let live = Live {
             arguments: vec![LiveArgument {

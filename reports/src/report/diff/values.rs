@@ -242,13 +242,13 @@ enum Category {
 impl Category {
     fn new(class: Class, mode: ProcessorMode, value: u64) -> Category {
         let value = class.mask(value);
-        let is_address = match (class, mode) {
-            (Class::Integer(64), ProcessorMode::Long) => {
+        let is_address = match (class.integer(), mode) {
+            (Some(64), ProcessorMode::Long) => {
                 // Mappings of programs that are not at fixed places, and the kernel's.
                 (1 << 40..1 << 47).contains(&value)
                     || (0xffff_8000_0000_0000..0xffff_ffff_ff00_0000).contains(&value)
             }
-            (Class::Integer(32..), ProcessorMode::Compatibility) => {
+            (Some(32..), ProcessorMode::Compatibility) => {
                 (0x4000_0000..0xffff_0000).contains(&value)
             }
             _ => false,
