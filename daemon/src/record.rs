@@ -210,7 +210,11 @@ pub(crate) fn collect(args: &RecordArgs) -> Result<(u8, Totals)> {
     if let Err(error) = &saved {
         eprintln!("vcpid: what was collected could not be saved: {error:#}");
     }
-    say_result(args, &choices, &session.collector.totals, saved.is_ok());
+    let unsaved = match &saved {
+        Ok(()) => None,
+        Err(_) => Some(session.store.unsaved_samples(&session.collector)),
+    };
+    say_result(args, &choices, &session.collector.totals, unsaved);
     let status = if saved.is_ok() { status } else { OWN_FAILURE };
     Ok((status, session.collector.totals))
 }
@@ -435,7 +439,7 @@ fn finish(session: &mut Session, raw: Option<&Path>) -> Result<()> {
     }
 }
 
-fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool) {
+fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, unsaved: Option<u64>) {
     let filtered = args.cgroup.is_some() || args.uid.is_some() || args.comm.is_some();
     if totals.samples == 0 && filtered {
         eprintln!(
@@ -472,16 +476,14 @@ fn say_result(args: &RecordArgs, choices: &Choices, totals: &Totals, saved: bool
         );
     }
     if !args.quiet {
-        eprintln!(
-            "vcpid: {}; {} {}",
-            output::collected(totals),
-            if saved {
-                "written to"
-            } else {
-                "not all of it is in"
-            },
-            args.output.display()
-        );
+        let (collected, path) = (output::collected(totals), args.output.display());
+        match unsaved {
+            None => eprintln!("vcpid: {collected}; written to {path}"),
+            Some(samples) => eprintln!(
+                "vcpid: {collected}; not all of it is in {path}: {} could not be saved",
+                output::count(samples, "sample")
+            ),
+        }
         if totals.lost * 100 > totals.samples {
             eprintln!(
                 "vcpid: `vcpi status -i {}` says what was lost, and what to do",

@@ -145,6 +145,15 @@ impl Store {
         self.losses.take_off(&lost);
     }
 
+    /// Samples that were collected and are not saved.
+    pub fn unsaved_samples(&self, collector: &Collector) -> u64 {
+        let handed = self.saving.iter().chain(&self.pending);
+        let handed: u64 = handed.map(|snapshot| snapshot.losses().0).sum();
+        let counters = collector.tables.counters();
+        let rest = counters.get(&Counter::Samples.into()).copied();
+        self.unsaved.0 + handed + rest.unwrap_or(0)
+    }
+
     /// All losses that were ever handed over.
     pub fn losses(&self) -> &Lost {
         &self.losses

@@ -73,7 +73,16 @@ fn full_disk() -> Result<()> {
     ensure!(output.status.code() == Some(125), text(&output));
     let said = text(&output);
     ensure!(
-        said.contains("no space left") && said.contains("could not be saved"),
+        said.contains("no space left") && said.contains("what was collected could not be saved"),
+        "{said}"
+    );
+    // How much that was stands in the last line.
+    let last = said
+        .lines()
+        .rev()
+        .find(|line| line.contains("not all of it is in"));
+    ensure!(
+        last.is_some_and(|line| line.contains(" samples could not be saved")),
         "{said}"
     );
     disk.empty()?;
