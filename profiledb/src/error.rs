@@ -140,6 +140,28 @@ pub enum Error {
 pub type ReadError = Error;
 
 impl Error {
+    /// The file or the directory that it is about; `None`: what was to be written contradicts
+    /// itself.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::DiskFull { path }
+            | Error::ReadOnly { path }
+            | Error::NotADatabase { path, .. }
+            | Error::NewerSchema { path, .. }
+            | Error::OlderSchema { path, .. }
+            | Error::Corrupt { path, .. }
+            | Error::Busy { path }
+            | Error::Unrecovered { path }
+            | Error::WalUnreadable { path }
+            | Error::NoDatabase { path }
+            | Error::Exists { path }
+            | Error::Io { path, .. }
+            | Error::Sqlite { path, .. }
+            | Error::FlushFailed { path } => Some(path),
+            Error::Invalid { .. } | Error::StaleId => None,
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull {

@@ -104,7 +104,7 @@ fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
                 let copied = copies(paths, folder, &mut moment);
                 // What was rolled up meanwhile would be there twice, or not at all.
                 if moment.is_the_same() {
-                    return copied.map_err(|error| Failure::Input(error.to_string()));
+                    return copied.map_err(|error| source::cannot_read(&error, source::TO_DO));
                 }
             }
             Err(Failure::Input(

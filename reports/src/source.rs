@@ -24,7 +24,7 @@ use crate::time;
 const DEFAULT: &str = "./vcpi.db";
 
 /// What gives something to read.
-const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service with \
+pub(crate) const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service with \
     `systemctl start vcpid`, or name a database, a directory or a socket with -i";
 
 /// Where rows come from.
@@ -223,7 +223,7 @@ pub(crate) fn load(
                 [] => wanted.kinds,
                 _ => Kinds::default(),
             };
-            read(paths, filter, kinds).map_err(|error| cannot_read(&error))
+            read(paths, filter, kinds).map_err(|error| cannot_read(&error, TO_DO))
         }
         Source::Service(socket) => ask(socket, filter, needs, common),
     }
@@ -302,8 +302,9 @@ fn say_waiting(socket: &Path, left: Duration) {
     ));
 }
 
-/// Why a file that was named, or is here, gives no profile, and what to do.
-fn cannot_read(error: &ReadError) -> Failure {
+/// Why a file that was named, or is here, gives no profile, and what to do; `other` is that where
+/// there is no database.
+pub(crate) fn cannot_read(error: &ReadError, other: &str) -> Failure {
     use std::io::ErrorKind;
     let to_do = match error {
         ReadError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -312,7 +313,7 @@ fn cannot_read(error: &ReadError) -> Failure {
         }
         ReadError::Io { source, .. } if source.kind() != ErrorKind::NotFound => "",
         ReadError::Io { .. } | ReadError::NotADatabase { .. } | ReadError::NoDatabase { .. } => {
-            TO_DO
+            other
         }
         ReadError::Corrupt { .. } => {
             "if it is a copy, copy it again (a database that is being written has files with -wal \

@@ -6,6 +6,7 @@ mod args;
 mod bundle;
 #[path = "../common/mod.rs"]
 mod common;
+mod convert;
 mod diff;
 mod ends;
 mod filters;

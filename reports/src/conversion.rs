@@ -1,0 +1,54 @@
+//! Writing a database anew: `vcpi convert`.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use profiledb::ReadError;
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::source;
+
+/// What to do where the old database is none.
+const TO_DO: &str = "name the database that is to be converted";
+
+/// Writes all that is in a database to a new one.
+///
+/// # Errors
+/// If the old one cannot be read, or the new one cannot be written; nothing is left then.
+pub(crate) fn write(old: &Path, new: &Path, unpack: bool, common: &Common) -> Result<(), Failure> {
+    let done = match unpack {
+        true => profiledb::unpack(old, new),
+        false => profiledb::convert(old, new),
+    };
+    done.map_err(|error| failed(error, old, new))
+}
+
+/// Which of the two databases is in the way, and why.
+fn failed(error: ReadError, old: &Path, new: &Path) -> Failure {
+    let absolute = std::path::absolute(old);
+    let is_of_old = absolute.is_ok_and(|old| error.path() == Some(old.as_path()));
+    match error {
+        ReadError::Exists { .. } => Failure::Usage(format!(
+            "{} is there already; what is converted takes the place of nothing",
+            new.display()
+        )),
+        error if is_of_old => source::cannot_read(&error, TO_DO),
+        error => not_written(error, new),
+    }
+}
+
+/// That a database could not be written: to the one who named it, names that it had until it was
+/// whole say nothing.
+pub(crate) fn not_written(error: ReadError, new: &Path) -> Failure {
+    let source = match error {
+        ReadError::DiskFull { .. } => ErrorKind::StorageFull.into(),
+        ReadError::ReadOnly { .. } => ErrorKind::ReadOnlyFilesystem.into(),
+        ReadError::Io { source, .. } => source,
+        other => io::Error::other(other),
+    };
+    Failure::File {
+        path: new.to_owned(),
+        source,
+    }
+}
