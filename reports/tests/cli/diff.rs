@@ -21,10 +21,18 @@ fn sides() {
     }
     let there = json(&fixture, &["-i", "after.db", "diff", "vcpi.db", "@1"]);
     assert_eq!(there, whole);
-    for missing in ["no.db", "@x", "no.db@1"] {
-        let output = fixture.run(&["diff", "vcpi.db", missing]);
-        assert_eq!(code(&output), 3, "{missing}: {}", errors(&output));
-        assert!(errors(&output).contains("FILE@EPOCH"), "{missing}");
+    let missing = "No such file or directory";
+    for (word, why) in [
+        ("no.db", format!("no.db: {missing}")),
+        ("@x", format!("@x: {missing}")),
+        ("no.db@1", format!("no.db: {missing}")),
+        ("vcpi.db/x", "vcpi.db/x: Not a directory".to_owned()),
+    ] {
+        let output = fixture.run(&["diff", "vcpi.db", word]);
+        assert_eq!(code(&output), 3, "{word}: {}", errors(&output));
+        for said in [why.as_str(), "FILE@EPOCH"] {
+            assert!(errors(&output).contains(said), "{}", errors(&output));
+        }
     }
     let output = fixture.run(&["diff", "vcpi.db", "after.db@7"]);
     assert_eq!(code(&output), 1, "{}", errors(&output));
