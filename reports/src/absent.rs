@@ -28,15 +28,16 @@ pub(crate) fn epochs_without_rows(profile: &Profile, filter: &Filter) -> Vec<i64
     ids.filter(|id| !is_read(id)).collect()
 }
 
-/// Why the profile that was read is empty.
+/// Why the profile that was read is empty, beside what could not be read of its source.
 pub(crate) fn explain(
     profile: &Profile,
+    left_out: &[String],
     source: &Source,
     filter: &Filter,
     common: &Common,
 ) -> Failure {
     if profile.epochs.is_empty() && (!filter.epochs.is_empty() || filter.is_timed()) {
-        return Failure::Nothing(no_epoch(source, filter, common));
+        return no_epoch(left_out, source, filter, common);
     }
     let mut asked: Vec<String> = filter
         .pids
@@ -78,26 +79,60 @@ pub(crate) fn explain(
     Failure::Nothing(text)
 }
 
-/// That no epoch is what was asked for, and which there are.
-fn no_epoch(source: &Source, filter: &Filter, common: &Common) -> String {
+/// That no epoch is what was asked for, and which there are; or that it cannot be read.
+fn no_epoch(left_out: &[String], source: &Source, filter: &Filter, common: &Common) -> Failure {
+    let everything = source::load(source, &Filter::default(), &Needs::COUNTERS, common);
+    let everything = everything.ok().map(|loaded| loaded.profile);
+    if let Some(everything) = &everything
+        && let Some(damaged) = damaged(everything, left_out, source, filter)
+    {
+        return Failure::Input(damaged);
+    }
     let ids: Vec<String> = filter.epochs.iter().map(ToString::to_string).collect();
     let mut text = match (ids.as_slice(), when(filter)) {
         ([], when) => format!("nothing was saved {}", when.unwrap_or_default()),
         (ids, None) => format!("there is no epoch {}", ids.join(", ")),
         (ids, Some(when)) => format!("nothing was saved in epoch {} {when}", ids.join(", ")),
     };
-    let everything = source::load(source, &Filter::default(), &Needs::COUNTERS, common);
-    let Ok(loaded) = everything else {
-        return text;
-    };
-    let all = epochs::of(&loaded.profile, source.is_service());
-    if all.is_empty() {
-        text.push_str("; there is no epoch at all");
-    } else {
-        text.push_str("; there is\n");
-        epochs::table(&all).print(&mut text);
+    // It may be in what is damaged.
+    let may_be_there = !ids.is_empty() && !left_out.is_empty() && !source.is_service();
+    if may_be_there {
+        text.push_str(" in what can be read");
     }
-    text
+    if let Some(everything) = &everything {
+        let all = epochs::of(everything, source.is_service());
+        if all.is_empty() {
+            text.push_str("; there is no epoch at all");
+        } else {
+            text.push_str("; there is\n");
+            epochs::table(&all).print(&mut text);
+        }
+    }
+    match may_be_there {
+        true => Failure::Input(text),
+        false => Failure::Nothing(text),
+    }
+}
+
+/// Which of the epochs asked for are in files whose rows cannot be read, and why not. Their
+/// counters can be, which are all that tells of an epoch that it is there.
+fn damaged(
+    everything: &Profile,
+    left_out: &[String],
+    source: &Source,
+    filter: &Filter,
+) -> Option<String> {
+    let why = |id: &i64| {
+        let mut extents = everything.extents.iter();
+        let extent = extents.find(|extent| extent.id == *id)?;
+        // The service tells of its files, and sends another.
+        let of_file = format!("{}: ", extent.path.display());
+        let is_of_file = |what: &&String| source.is_service() || what.starts_with(&of_file);
+        let what = left_out.iter().find(is_of_file)?;
+        Some(format!("epoch {id} cannot be read: {what}"))
+    };
+    let sentences: Vec<String> = filter.epochs.iter().filter_map(why).collect();
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
 /// The times asked for, in words.

@@ -379,7 +379,7 @@ impl<'r> Reading<'r> {
         say_of_times(&profile, said);
         // Functions that are there may have no rows of the kind asked for, which the report says.
         if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
-            return Err(absent::explain(&profile, source, filter, common));
+            return Err(absent::explain(&profile, &left_out, source, filter, common));
         }
         for id in absent::epochs_without_rows(&profile, filter) {
             said.push(format!("nothing of epoch {id} is in this"));
