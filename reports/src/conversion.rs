@@ -15,8 +15,17 @@ const TO_DO: &str = "name the database that is to be converted";
 /// Writes all that is in a database to a new one.
 ///
 /// # Errors
-/// If the old one cannot be read, or the new one cannot be written; nothing is left then.
+/// If an option is given that it makes nothing of, the old one cannot be read, or the new one
+/// cannot be written; nothing is left then.
 pub(crate) fn write(old: &Path, new: &Path, unpack: bool, common: &Common) -> Result<(), Failure> {
+    let input = ("--input", !common.input.is_empty());
+    let lines = ("--lines", common.lines.is_some());
+    let given = [input, lines].into_iter().chain(common.choices());
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::Usage(format!(
+            "convert: {option} is for reports; the database that is named is converted whole"
+        )));
+    }
     let done = match unpack {
         true => profiledb::unpack(old, new),
         false => profiledb::convert(old, new),

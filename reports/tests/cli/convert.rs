@@ -49,3 +49,22 @@ fn failures() {
         assert!(!fixture.dir().join("new.db").exists(), "{old}, {new}");
     }
 }
+
+/// A database is converted whole: options that choose among databases and rows are wrong use.
+#[test]
+fn nothing_is_chosen() {
+    let fixture = Fixture::new();
+    for option in [
+        &["--input", "vcpi.db"][..],
+        &["--pid", "1"],
+        &["--since", "-1min"],
+        &["--image", "fixture"],
+        &["--lines", "3"],
+    ] {
+        let output = fixture.run(&[&["convert", "vcpi.db", "-o", "new.db"], option].concat());
+        assert_eq!(code(&output), 2, "{option:?}: {}", errors(&output));
+        let said = format!("convert: {} is for reports", option[0]);
+        assert!(errors(&output).contains(&said), "{}", errors(&output));
+        assert!(!fixture.dir().join("new.db").exists(), "{option:?}");
+    }
+}
