@@ -21,11 +21,28 @@ pub(crate) fn is_empty(profile: &Profile, needs: &Needs<'_>) -> bool {
         && profile.calls.is_empty()
 }
 
-/// The epochs asked for that nothing was read of.
-pub(crate) fn epochs_without_rows(profile: &Profile, filter: &Filter) -> Vec<i64> {
-    let is_read = |id: &i64| profile.extents.iter().any(|extent| extent.id == *id);
-    let ids = filter.epochs.iter().copied();
-    ids.filter(|id| !is_read(id)).collect()
+/// A sentence for each of the epochs asked for that nothing was read of.
+pub(crate) fn epochs_without_rows(profile: &Profile, filter: &Filter) -> Vec<String> {
+    let is_read = |id: &&i64| profile.extents.iter().any(|extent| extent.id == **id);
+    let sentence = |id: &i64| {
+        let rolled_up = rolled_up(profile, *id);
+        rolled_up.unwrap_or_else(|| format!("nothing of epoch {id} is in this"))
+    };
+    let ids = filter.epochs.iter().filter(|id| !is_read(id));
+    ids.map(sentence).collect()
+}
+
+/// That an epoch has become a part of another one, if a profile tells that.
+fn rolled_up(profile: &Profile, id: i64) -> Option<String> {
+    let mut both = profile.epochs.iter().zip(&profile.extents);
+    let (_, extent) = both.find(|(epoch, _)| epoch.settings.joined.contains(&id))?;
+    let whole = extent.id;
+    (whole != id).then(|| {
+        format!(
+            "epoch {id} was rolled up with others into epoch {whole}, and is not told apart any \
+             more: --epoch {whole} takes all of it"
+        )
+    })
 }
 
 /// Why the profile that was read is empty, beside what could not be read of its source.
@@ -37,7 +54,7 @@ pub(crate) fn explain(
     common: &Common,
 ) -> Failure {
     if profile.epochs.is_empty() && (!filter.epochs.is_empty() || filter.is_timed()) {
-        return no_epoch(left_out, source, filter, common);
+        return no_epoch(profile, left_out, source, filter, common);
     }
     let mut asked: Vec<String> = filter
         .pids
@@ -80,7 +97,13 @@ pub(crate) fn explain(
 }
 
 /// That no epoch is what was asked for, and which there are; or that it cannot be read.
-fn no_epoch(left_out: &[String], source: &Source, filter: &Filter, common: &Common) -> Failure {
+fn no_epoch(
+    profile: &Profile,
+    left_out: &[String],
+    source: &Source,
+    filter: &Filter,
+    common: &Common,
+) -> Failure {
     let everything = source::load(source, &Filter::default(), &Needs::COUNTERS, common);
     let everything = everything.ok().map(|loaded| loaded.profile);
     if let Some(everything) = &everything
@@ -98,6 +121,20 @@ fn no_epoch(left_out: &[String], source: &Source, filter: &Filter, common: &Comm
     let may_be_there = !ids.is_empty() && !left_out.is_empty() && !source.is_service();
     if may_be_there {
         text.push_str(" in what can be read");
+    }
+    let cut = profile.cut.map(|cut| vec![counted_at_its_end(cut)]);
+    let parts = || {
+        let everything = everything.as_ref()?;
+        let ids = filter.epochs.iter();
+        Some(ids.filter_map(|id| rolled_up(everything, *id)).collect())
+    };
+    let parts: Vec<String> = cut.or_else(parts).unwrap_or_default();
+    if !parts.is_empty() {
+        for part in parts {
+            text.push_str("; ");
+            text.push_str(&part);
+        }
+        return Failure::Nothing(text);
     }
     if let Some(everything) = &everything {
         let all = epochs::of(everything, source.is_service());
@@ -133,6 +170,23 @@ fn damaged(
     };
     let sentences: Vec<String> = filter.epochs.iter().filter_map(why).collect();
     (!sentences.is_empty()).then(|| sentences.join("\n"))
+}
+
+/// That what was collected in the time asked for was saved, but counts later, and when. A time
+/// asked for that ends within it takes nothing of it.
+fn counted_at_its_end((from, to): (i64, i64)) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    let became = match to.saturating_sub(from) > time::MUCH {
+        true => "rolled up into one",
+        false => "saved at once",
+    };
+    // Times are shown in whole seconds.
+    let end = to.saturating_add(SECOND - 1).div_euclid(SECOND) * SECOND;
+    let (from, to, end) = (time::local(from), time::local(to), time::local(end));
+    format!(
+        "what was collected from {from} to {to} was {became}, and counts at its end: --until \
+         '{end}' takes all of it"
+    )
 }
 
 /// The times asked for, in words.

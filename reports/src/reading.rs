@@ -381,8 +381,8 @@ impl<'r> Reading<'r> {
         if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
             return Err(absent::explain(&profile, &left_out, source, filter, common));
         }
-        for id in absent::epochs_without_rows(&profile, filter) {
-            said.push(format!("nothing of epoch {id} is in this"));
+        for sentence in absent::epochs_without_rows(&profile, filter) {
+            said.push(sentence);
         }
         if filter.is_timed()
             && let Some(reach) = epochs::reach(&profile)
@@ -472,8 +472,8 @@ fn say_of_names(view: &View<'_>, said: &mut Said) {
 
 /// Says what a range of times cannot divide, where that is much.
 fn say_of_times(profile: &Profile, said: &mut Said) {
-    const MUCH: i64 = 600_000_000_000;
-    if let Some((from, to)) = profile.cut.filter(|(from, to)| to - from > MUCH) {
+    let cut = profile.cut;
+    if let Some((from, to)) = cut.filter(|(from, to)| to.saturating_sub(*from) > time::MUCH) {
         let (from, to) = (time::local(from), time::local(to));
         said.push(format!(
             "what was collected from {from} to {to} has been added up: --since and --until take all \

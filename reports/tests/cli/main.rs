@@ -16,6 +16,7 @@ mod manners;
 mod modes;
 mod paths;
 mod pointers;
+mod rolled;
 mod transfers;
 
 use std::process::Output;
