@@ -1,11 +1,11 @@
 //! Why there is nothing to report on, in terms of what was asked for.
 
-use profiledb::{Filter, Profile};
+use profiledb::{Filter, Process, Profile};
 
 use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
-use crate::needs::Needs;
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::source::{self, Source};
 use crate::time;
 
@@ -73,10 +73,16 @@ pub(crate) fn explain(
     if let Some(when) = when(filter) {
         asked.push(when);
     }
-    let mut text = "nothing was collected".to_owned();
-    if !asked.is_empty() {
-        text = format!("nothing that ran {} was collected", asked.join(", "));
-    }
+    let is_folded = may_be_folded(source, filter, common);
+    let mut text = match asked.join(", ") {
+        none if none.is_empty() => "nothing was collected".to_owned(),
+        asked if is_folded => format!(
+            "nothing that ran {asked} is told apart; processes that lived for seconds are one for \
+             each command and user once their hour is over (`NAME (short-lived)` in `vcpi top --by \
+             process`), and what was asked for may be among these"
+        ),
+        asked => format!("nothing that ran {asked} was collected"),
+    };
     if epochs::are_withheld(profile) {
         text.push_str(
             ", or it is not yours to see: what ran as others and in the kernel is for root and \
@@ -88,12 +94,30 @@ pub(crate) fn explain(
                  process was",
             );
         }
-    } else if !filter.pids.is_empty() {
+    } else if !filter.pids.is_empty() && !is_folded {
         text.push_str("; `vcpi top --by process` names the processes that were sampled");
     } else if asked.is_empty() {
         text.push_str("; `vcpi status` tells how it was recorded");
     }
     Failure::Nothing(text)
+}
+
+/// Whether processes asked for may be among those that are not told apart.
+fn may_be_folded(source: &Source, filter: &Filter, common: &Common) -> bool {
+    if filter.pids.is_empty() {
+        return false;
+    }
+    let filter = Filter {
+        pids: vec![Process::FOLDED],
+        ..filter.clone()
+    };
+    let needs = Needs {
+        kinds: CYCLES_AND_VALUES,
+        one_image: false,
+        ..Needs::ROWS
+    };
+    let loaded = source::load(source, &filter, &needs, common);
+    loaded.is_ok_and(|loaded| !is_empty(&loaded.profile, &needs))
 }
 
 /// That no epoch is what was asked for, and which there are; or that it cannot be read.

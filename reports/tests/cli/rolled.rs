@@ -23,6 +23,11 @@ const HOURS: Limits = Limits {
     day: 0,
     week: 0,
 };
+const NONE: Limits = Limits {
+    hour: 0,
+    day: 0,
+    week: 0,
+};
 const WEEKS: Limits = Limits {
     hour: 1 << 30,
     day: 1 << 30,
@@ -142,4 +147,24 @@ fn epochs() {
     }
     let absent = asked(&["--epoch", "7"]);
     assert!(errors(&absent).contains("there is no epoch 7; there is"));
+}
+
+/// A process that lived for seconds is not told apart after its hour: it is not said that it was
+/// not collected.
+#[test]
+fn processes() {
+    let fixture = Fixture::new();
+    let pid = ["top", "--pid", "110"];
+    for limits in [&NONE, &HOURS] {
+        let folder = service(&fixture, limits);
+        let is_rolled_up = limits.hour > 0;
+        let output = fixture.run(&[&["-i", "service"], &pid[..]].concat());
+        let said = errors(&output);
+        assert_eq!(code(&output), i32::from(is_rolled_up), "{said}");
+        let sentence = "nothing that ran in process 110 is told apart; processes that lived for";
+        assert_eq!(said.contains(sentence), is_rolled_up, "{said}");
+        std::fs::remove_dir_all(folder).expect("removes");
+    }
+    let said = errors(&fixture.run(&pid));
+    assert!(said.contains("process 110 was collected"), "{said}");
 }
