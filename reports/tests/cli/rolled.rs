@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use counters::Counter;
 use profiledb::rollup::{Limits, RollUpStep, RollUps};
 use profiledb::{Directory, Image, ImageKind, Process, Subject, Writer};
+use serde_json::Value;
 
 use crate::common::{Fixture, epoch};
-use crate::{code, errors};
+use crate::{code, errors, json};
 
 /// In nanoseconds.
 const MINUTE: i64 = 60_000_000_000;
@@ -167,4 +168,23 @@ fn processes() {
     }
     let said = errors(&fixture.run(&pid));
     assert!(said.contains("process 110 was collected"), "{said}");
+}
+
+/// The row of all short-lived processes of a command has no id and no begin, for programs: none of
+/// them has those of a row.
+#[test]
+fn folded_rows_have_no_id() {
+    let fixture = Fixture::new();
+    service(&fixture, &HOURS);
+    let rows = json(&fixture, &["-i", "service", "top", "--by", "process"]);
+    let of = |key: &str| {
+        let rows = rows.as_array().expect("rows");
+        let row = rows.iter().find(|row| row["key"] == key).expect("a row");
+        [row.get("pid").cloned(), row.get("started").cloned()]
+    };
+    assert_eq!(of("server[10]"), [Some(10.into()), Some(5_000.into())]);
+    assert_eq!(
+        of("cc1 (short-lived)"),
+        [Some(Value::Null), Some(Value::Null)]
+    );
 }
