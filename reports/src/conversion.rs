@@ -6,6 +6,7 @@ use std::path::Path;
 use profiledb::ReadError;
 
 use crate::args::Common;
+use crate::epochs;
 use crate::failure::Failure;
 use crate::source;
 
@@ -26,11 +27,26 @@ pub(crate) fn write(old: &Path, new: &Path, unpack: bool, common: &Common) -> Re
             "convert: {option} is for reports; the database that is named is converted whole"
         )));
     }
-    let done = match unpack {
+    let done = copy(old, new, |old, new| match unpack {
         true => profiledb::unpack(old, new),
         false => profiledb::convert(old, new),
-    };
+    });
     done.map_err(|error| failed(error, old, new))
+}
+
+/// Has `write` write a copy of a database. In that of one whose collector is at work it is noted.
+pub(crate) fn copy(
+    old: &Path,
+    new: &Path,
+    write: impl Fn(&Path, &Path) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    // Reading it makes this process one that has it open.
+    let runs = epochs::is_open(old);
+    write(old, new)?;
+    match runs {
+        true => profiledb::note_copied(new),
+        false => Ok(()),
+    }
 }
 
 /// Which of the two databases is in the way, and why.

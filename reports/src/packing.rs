@@ -10,6 +10,7 @@ use profiledb::rows::{Image, ImageKind};
 
 use crate::args::Common;
 use crate::bundle::{self, LIST, List, MAX_LIST, Member, MemberKind, VERSION};
+use crate::conversion::{self, not_written};
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::needs::{NO_ROWS, Needs};
@@ -115,6 +116,8 @@ fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             let place = source::everything(socket)?;
             let to = folder.join("0.db");
             fs::copy(place.path(), &to).map_err(|error| in_the_way(&to, error))?;
+            // It answers: what it has last of an epoch goes on.
+            profiledb::note_copied(&to).map_err(|error| not_written(error, &to))?;
             Ok(vec![to])
         }
     }
@@ -140,7 +143,7 @@ fn copies(
             let to = folder.join(format!("{}.db", all.len()));
             // Of a try before this one.
             let _ = fs::remove_file(&to);
-            profiledb::convert(&file, &to)?;
+            conversion::copy(&file, &to, profiledb::convert)?;
             all.push(to);
         }
     }

@@ -399,9 +399,12 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
     let epochs = counted(profile.epochs.len() as u64, "epoch");
     let shown = epochs::of(profile, matches!(source, Source::Service(_)));
     let cut_short = shown.iter().filter(|shown| shown.is_cut_short()).count();
-    let end = match (cut_short, shown.len()) {
-        (0, _) => "",
-        (1, 1) => {
+    let copied = shown.iter().filter(|shown| shown.is_copied()).count();
+    let end = match (cut_short, copied, shown.len()) {
+        (0, 0, _) => "",
+        (0, _, 1) => "; it was running when it was copied",
+        (0, _, _) => "; some were running when they were copied, as vcpi status shows",
+        (_, _, 1) => {
             "; cut short: its collector died, or could write no more; what it had not saved is lost"
         }
         _ => "; some were cut short, as vcpi status shows",

@@ -1,7 +1,10 @@
 //! Databases written anew.
 
-use crate::common::Fixture;
+use crate::common::{Fixture, epoch};
 use crate::{code, errors, json};
+
+/// Noon of 2026-05-02 UTC, a day after the fixture's epoch, in nanoseconds.
+const NEXT_DAY: i64 = 1_777_723_200_000_000_000;
 
 /// What is written anew gives the same reports.
 #[test]
@@ -67,4 +70,52 @@ fn nothing_is_chosen() {
         assert!(errors(&output).contains(&said), "{}", errors(&output));
         assert!(!fixture.dir().join("new.db").exists(), "{option:?}");
     }
+}
+
+/// A copy of an epoch that runs is not called cut short, also when others are written behind it;
+/// one of an epoch whose collector died is.
+#[test]
+fn copies_of_what_runs() {
+    let fixture = Fixture::new();
+    let begin = |path: &str| {
+        let path = fixture.dir().join(path);
+        let epoch = epoch(NEXT_DAY, "another", "bpf");
+        profiledb::Writer::create_epoch(&path, &epoch).expect("appends")
+    };
+    let copies = |name: &str| {
+        let converted = format!("{name}.db");
+        let copy = |words: &[&str], to: &str| {
+            let output = fixture.run(&[words, &["-o", to]].concat());
+            assert_eq!(code(&output), 0, "{}", errors(&output));
+            errors(&output)
+        };
+        copy(&["convert", "vcpi.db"], &converted);
+        let said = copy(&["bundle"], name);
+        assert_eq!(said.contains("cut short"), name == "dead", "{said}");
+        [converted, name.to_owned()]
+    };
+    let states = |input: &str| {
+        let status = json(&fixture, &["-i", input, "status"]);
+        let epochs = status["epochs"].as_array().expect("epochs").clone();
+        let states = epochs.iter().map(|epoch| epoch["state"].as_str());
+        let states: Option<Vec<_>> = states.map(|state| state.map(str::to_owned)).collect();
+        states.expect("states")
+    };
+    let writer = begin("vcpi.db");
+    let alive = copies("alive");
+    drop(writer);
+    for (copies, state) in [(&alive, "copied"), (&copies("dead"), "cut_short")] {
+        for copy in copies {
+            assert_eq!(states(copy), ["ended", state], "{copy}");
+        }
+    }
+    let said = errors(&fixture.run(&["-i", "alive", "top"]));
+    assert!(
+        said.contains("some were running when they were copied"),
+        "{said}"
+    );
+    let text = fixture.report(&["-i", "alive", "status"]);
+    assert!(text.contains("running when copied"), "{text}");
+    begin("alive.db").end_epoch(NEXT_DAY + 1).expect("ends");
+    assert_eq!(states("alive.db"), ["ended", "copied", "ended"]);
 }
