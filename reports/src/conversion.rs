@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use nix::errno::Errno;
 use profiledb::ReadError;
 
 use crate::args::Common;
@@ -59,21 +60,20 @@ fn failed(error: ReadError, old: &Path, new: &Path) -> Failure {
             new.display()
         )),
         error if is_of_old => source::cannot_read(&error, TO_DO),
-        error => not_written(error, new),
+        error => Failure::File {
+            // A name that it had until it was whole says nothing to the one who named another.
+            path: new.to_owned(),
+            source: reason(error),
+        },
     }
 }
 
-/// That a database could not be written: to the one who named it, names that it had until it was
-/// whole say nothing.
-pub(crate) fn not_written(error: ReadError, new: &Path) -> Failure {
-    let source = match error {
-        ReadError::DiskFull { .. } => ErrorKind::StorageFull.into(),
+/// Why a database cannot be written, without its name.
+pub(crate) fn reason(error: ReadError) -> io::Error {
+    match error {
+        ReadError::DiskFull { .. } => Errno::ENOSPC.into(),
         ReadError::ReadOnly { .. } => ErrorKind::ReadOnlyFilesystem.into(),
         ReadError::Io { source, .. } => source,
         other => io::Error::other(other),
-    };
-    Failure::File {
-        path: new.to_owned(),
-        source,
     }
 }
