@@ -98,6 +98,8 @@ pub use profile::{
     StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
+pub use read::Doubled;
+#[cfg(feature = "database")]
 pub use recover::note_copied;
 #[cfg(feature = "database")]
 pub use regions::{Mapped, Region};
