@@ -135,30 +135,32 @@ fn no_epoch(
     {
         return Failure::Input(damaged);
     }
+    let part = |id: &i64| rolled_up(everything.as_ref()?, *id);
+    let mut parts: Vec<String> = filter.epochs.iter().filter_map(part).collect();
+    let is_told = !parts.is_empty() && parts.len() == filter.epochs.len();
+    parts.extend(profile.cut.map(counted_at_its_end));
     let ids: Vec<String> = filter.epochs.iter().map(ToString::to_string).collect();
-    let mut text = match (ids.as_slice(), when(filter)) {
-        ([], when) => format!("nothing was saved {}", when.unwrap_or_default()),
-        (ids, None) => format!("there is no epoch {}", ids.join(", ")),
-        (ids, Some(when)) => format!("nothing was saved in epoch {} {when}", ids.join(", ")),
+    let verb = match profile.cut {
+        Some(_) => "counts",
+        None => "was saved",
     };
+    let mut text = match (ids.as_slice(), when(filter)) {
+        _ if is_told => String::new(),
+        ([], when) => format!("nothing {verb} {}", when.unwrap_or_default()),
+        (ids, None) => format!("there is no epoch {}", ids.join(", ")),
+        (ids, Some(when)) => format!("nothing {verb} in epoch {} {when}", ids.join(", ")),
+    };
+    if !parts.is_empty() {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        text.push_str(&parts.join("; "));
+        return Failure::Nothing(text);
+    }
     // It may be in what is damaged.
     let may_be_there = !ids.is_empty() && !left_out.is_empty() && !source.is_service();
     if may_be_there {
         text.push_str(" in what can be read");
-    }
-    let cut = profile.cut.map(|cut| vec![counted_at_its_end(cut)]);
-    let parts = || {
-        let everything = everything.as_ref()?;
-        let ids = filter.epochs.iter();
-        Some(ids.filter_map(|id| rolled_up(everything, *id)).collect())
-    };
-    let parts: Vec<String> = cut.or_else(parts).unwrap_or_default();
-    if !parts.is_empty() {
-        for part in parts {
-            text.push_str("; ");
-            text.push_str(&part);
-        }
-        return Failure::Nothing(text);
     }
     if let Some(everything) = &everything {
         let all = epochs::of(everything, source.is_service());

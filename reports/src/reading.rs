@@ -378,11 +378,11 @@ impl<'r> Reading<'r> {
             said.push(format!("left out: {what}"));
         }
         say_of_doubles(&profile, said);
-        say_of_times(&profile, said);
         // Functions that are there may have no rows of the kind asked for, which the report says.
         if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
             return Err(absent::explain(&profile, &left_out, source, filter, common));
         }
+        say_of_times(&profile, said);
         for sentence in absent::epochs_without_rows(&profile, filter) {
             said.push(sentence);
         }

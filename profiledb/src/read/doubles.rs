@@ -23,6 +23,9 @@ pub struct Doubled {
     pub left: PathBuf,
 }
 
+/// An input, and how far an epoch was saved there.
+type Place = (usize, Option<i64>);
+
 /// Has each epoch read in one file of those that were not named: in the one that has most of it, the
 /// first of several.
 pub(super) fn leave_out(inputs: &mut [Input]) -> Vec<Doubled> {
@@ -30,7 +33,7 @@ pub(super) fn leave_out(inputs: &mut [Input]) -> Vec<Doubled> {
     if in_folders < 2 {
         return Vec::new();
     }
-    let mut found: BTreeMap<(i64, String), Vec<(usize, Option<i64>)>> = BTreeMap::new();
+    let mut found: BTreeMap<(i64, String), Vec<Place>> = BTreeMap::new();
     for (index, input) in inputs.iter().enumerate() {
         if !input.named {
             // Whoever reads the rows hears of what cannot be read.

@@ -102,7 +102,7 @@ fn times() {
     assert_eq!(code(&within), 1, "{said}");
     let until = "2026-11-02 00:41:00+00:00";
     for words in [
-        "nothing was saved before 2026-11-02 00:20:30+00:00; what was collected",
+        "nothing counts before 2026-11-02 00:20:30+00:00; what was collected",
         "from 2026-11-02 00:10:00+00:00 to 2026-11-02 00:41:00+00:00 was rolled up",
         &format!("--until '{until}' takes all of it"),
     ] {
@@ -137,7 +137,7 @@ fn epochs() {
     service(&fixture, &WEEKS);
     let words = ["-i", "service", "top"];
     let asked = |option: &[&str]| fixture.run(&[&words[..], option].concat());
-    let sentence = "epoch 1 was rolled up with others into epoch 2, and is not told apart";
+    let sentence = "vcpi: epoch 1 was rolled up with others into epoch 2, and is not told apart";
     for (option, status) in [
         (&["--epoch", "1"][..], 1),
         (&["--epoch", "1", "--epoch", "2"], 0),
