@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// A newer version of this program has written the database.
     #[error(
-        "{}: has schema version {found}, this program knows up to {known}; use a newer vcpi, of the \
-         version that wrote it or later", path.display()
+        "{}: has schema version {found}, this program knows up to {known}; use a newer vcpi, of \
+         the version that wrote it or later", path.display()
     )]
     NewerSchema {
         /// The database.

@@ -24,8 +24,8 @@ use crate::time;
 const DEFAULT: &str = "./vcpi.db";
 
 /// What gives something to read.
-pub(crate) const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service with \
-    `systemctl start vcpid`, or name a database, a directory or a socket with -i";
+pub(crate) const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service \
+    with `systemctl start vcpid`, or name a database, a directory or a socket with -i";
 
 /// Where rows come from.
 #[derive(Debug)]

@@ -26,8 +26,8 @@ pub struct Doubled {
 /// An input, and how far an epoch was saved there.
 type Place = (usize, Option<i64>);
 
-/// Has each epoch read in one file of those that were not named: in the one that has most of it, the
-/// first of several.
+/// Has each epoch read in one file of those that were not named: in the one that has most of it,
+/// the first of several.
 pub(super) fn leave_out(inputs: &mut [Input]) -> Vec<Doubled> {
     let in_folders = inputs.iter().filter(|input| !input.named).count();
     if in_folders < 2 {
