@@ -9,6 +9,9 @@ use rusqlite::ffi;
 /// What a file is that SQLite does not know.
 pub(crate) const NO_SQLITE: &str = "a file of another kind";
 
+/// What a database of a service is to those who may not see its folder.
+const NO_PLACE: &str = "a database of the service";
+
 /// Why a profile database could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,7 +38,8 @@ pub enum Error {
     },
     /// A newer version of this program has written the database.
     #[error(
-        "{}: has schema version {found}, this program knows up to {known}", path.display()
+        "{}: has schema version {found}, this program knows up to {known}; use a newer vcpi, of \
+         the version that wrote it or later", path.display()
     )]
     NewerSchema {
         /// The database.
@@ -150,6 +154,50 @@ pub enum Error {
 pub type ReadError = Error;
 
 impl Error {
+    /// The file or the directory that it is about; `None`: what was to be written contradicts
+    /// itself.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::DiskFull { path }
+            | Error::ReadOnly { path }
+            | Error::NotADatabase { path, .. }
+            | Error::NewerSchema { path, .. }
+            | Error::OlderSchema { path, .. }
+            | Error::Corrupt { path, .. }
+            | Error::Busy { path }
+            | Error::Unrecovered { path }
+            | Error::WalUnreadable { path }
+            | Error::NoDatabase { path }
+            | Error::Exists { path }
+            | Error::Io { path, .. }
+            | Error::Sqlite { path, .. }
+            | Error::FlushFailed { path } => Some(path),
+            Error::Invalid { .. } | Error::StaleId => None,
+        }
+    }
+
+    /// As it is told to those who may not know what is in the folder of a service.
+    pub(crate) fn without_place(mut self) -> Error {
+        match &mut self {
+            Error::DiskFull { path }
+            | Error::ReadOnly { path }
+            | Error::NotADatabase { path, .. }
+            | Error::NewerSchema { path, .. }
+            | Error::OlderSchema { path, .. }
+            | Error::Corrupt { path, .. }
+            | Error::Busy { path }
+            | Error::Unrecovered { path }
+            | Error::WalUnreadable { path }
+            | Error::NoDatabase { path }
+            | Error::Exists { path }
+            | Error::Io { path, .. }
+            | Error::Sqlite { path, .. }
+            | Error::FlushFailed { path } => *path = NO_PLACE.into(),
+            Error::Invalid { .. } | Error::StaleId => {}
+        }
+        self
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull {

@@ -98,6 +98,10 @@ pub use profile::{
     StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
+pub use read::Doubled;
+#[cfg(feature = "database")]
+pub use recover::note_copied;
+#[cfg(feature = "database")]
 pub use regions::{Mapped, Region};
 #[cfg(feature = "database")]
 pub use rows::{Epoch, Image, ImageKind, Process, Subject};

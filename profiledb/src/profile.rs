@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::read::Doubled;
 use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::{List, StackEnd};
@@ -257,6 +258,8 @@ pub struct Profile {
     /// What lay where in the memory of these processes, as far as values point there. Of the rows
     /// read any may be meant.
     pub regions: Vec<Region<usize>>,
+    /// Epochs that were in several files of a directory, and were read once.
+    pub doubled: Vec<Doubled>,
     /// Instructions that no row is about but those that [`crate::Filter::parameters`] or
     /// [`crate::Filter::only_places`] leaves out: addresses in order, by the index of their image.
     pub passed_over: Vec<Vec<u64>>,

@@ -10,6 +10,7 @@
 mod asked;
 mod builder;
 mod chunks;
+mod doubles;
 mod file;
 mod instructions;
 mod lists;
@@ -40,6 +41,7 @@ use crate::rollup::Moment;
 use selection::Kinds;
 
 use builder::Builder;
+pub use doubles::Doubled;
 use file::Budget;
 pub(crate) use file::File;
 pub(crate) use referred::{Referred, RowIndices};
@@ -104,7 +106,12 @@ impl Profile {
 fn load(paths: &[&Path], filter: &Filter, kinds: Kinds) -> Result<(Profile, Vec<Error>), Error> {
     for _ in 0..TRIES {
         let mut moment = Moment::default();
-        let loaded = load_inputs(files(paths, &mut moment)?, filter, kinds);
+        let mut inputs = files(paths, &mut moment)?;
+        let doubled = doubles::leave_out(&mut inputs);
+        let mut loaded = load_inputs(inputs, filter, kinds);
+        if let Ok((profile, _)) = &mut loaded {
+            profile.doubled = doubled;
+        }
         if moment.is_the_same() {
             let (profile, mut left_out) = loaded?;
             for path in paths.iter().filter(|path| path.is_dir()) {
@@ -168,7 +175,7 @@ pub(crate) fn threads() -> usize {
 fn side_by_side(inputs: &[Input], filter: &Filter, kinds: Kinds) -> Vec<Result<Builder, Error>> {
     let read = |input: &Input| {
         let mut builder = Builder::new(filter);
-        read(&input.path, filter, kinds, &mut builder).map(|()| builder)
+        read(input, filter, kinds, &mut builder).map(|()| builder)
     };
     let Some((first, others)) = inputs.split_first() else {
         return Vec::new();
@@ -202,6 +209,7 @@ fn outline(paths: &[&Path]) -> Result<Outline, Error> {
                 builder: &mut builder,
                 budget: Budget::of(size(&path)?),
                 slice: None,
+                without: &[],
             };
             file.read_outline()
         };
@@ -231,7 +239,8 @@ fn outline(paths: &[&Path]) -> Result<Outline, Error> {
     Ok(outline)
 }
 
-fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Result<(), Error> {
+fn read(input: &Input, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Result<(), Error> {
+    let path = &input.path;
     let conn = open::for_reading(path)?;
     let budget = Budget::of(size(path)?);
     File {
@@ -242,6 +251,7 @@ fn read(path: &Path, filter: &Filter, kinds: Kinds, builder: &mut Builder) -> Re
         builder,
         budget,
         slice: None,
+        without: &input.without,
     }
     .read()
 }
@@ -251,6 +261,18 @@ struct Input {
     path: PathBuf,
     /// By the caller; else it is one of a directory.
     named: bool,
+    /// Epochs that are read in another file.
+    without: Vec<i64>,
+}
+
+impl Input {
+    fn new(path: PathBuf, named: bool) -> Input {
+        Input {
+            path,
+            named,
+            without: Vec::new(),
+        }
+    }
 }
 
 /// The files themselves: directories replaced by their databases, doubles left out.
@@ -262,14 +284,14 @@ fn files(paths: &[&Path], moment: &mut Moment) -> Result<Vec<Input>, Error> {
             .map_err(|e| Error::io(&path, e))?
             .is_dir()
         {
-            files.push(Input { path, named: true });
+            files.push(Input::new(path, true));
             continue;
         }
         let found = moment.add(&path)?;
         if found.is_empty() {
             return Err(Error::NoDatabase { path });
         }
-        files.extend(found.into_iter().map(|path| Input { path, named: false }));
+        files.extend(found.into_iter().map(|path| Input::new(path, false)));
     }
     let mut seen = HashSet::new();
     let mut distinct = Vec::new();

@@ -68,6 +68,31 @@ pub(crate) fn end_epochs_of_the_dead(path: &Path, conn: &Connection) -> Result<(
     cut_short(conn, &ids).map_err(failed)
 }
 
+/// Notes in a copy of a database that the collector was at work when it was copied, if the last
+/// epoch has no end. Without that, a copy looks like what a collector left that died.
+///
+/// # Errors
+/// If the copy cannot be written.
+pub fn note_copied(copy: &Path) -> Result<(), Error> {
+    let failed = |e| Error::sqlite(copy, e);
+    let conn = for_writing(copy)?;
+    let noted = || {
+        let sql = "SELECT max(id) FROM epoch";
+        let last: Option<i64> = conn.query_row(sql, [], |row| row.get(0))?;
+        if let Some(last) = last
+            && let Some(mut epoch) = tables::get::<Epoch>(&conn, last)?
+            && epoch.ended.is_none()
+        {
+            epoch.settings.copied = true;
+            let mut note = conn.prepare("UPDATE epoch SET settings = ?1 WHERE id = ?2")?;
+            note.execute(params![epoch.settings.put(), last])?;
+        }
+        set_journal_mode(&conn, "DELETE")
+    };
+    noted().map_err(failed)?;
+    conn.close().map_err(|(_, e)| Error::sqlite(copy, e))
+}
+
 fn epochs_without_end(conn: &Connection) -> rusqlite::Result<Vec<i64>> {
     let mut statement = conn.prepare("SELECT id FROM epoch WHERE ended IS NULL")?;
     statement.query_map([], |row| row.get(0))?.collect()
@@ -82,7 +107,8 @@ fn cut_short(conn: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
             continue;
         };
         let ended: Option<i64> = of_flushes.query_row([id], |row| row.get(0))?;
-        epoch.settings.cut_short = true;
+        // The collector of what was copied went on elsewhere.
+        epoch.settings.cut_short = !epoch.settings.copied;
         let ended = ended.unwrap_or(epoch.started);
         end.execute(params![ended, epoch.settings.put(), id])?;
     }

@@ -181,6 +181,11 @@ impl Epoch {
         self.settings.cut_short
     }
 
+    /// Whether it ran when it was copied: it goes on in what this is a copy of.
+    pub fn is_copied(&self) -> bool {
+        self.settings.copied
+    }
+
     /// Whether this is a view for somebody who sees neither settings nor what was typed, nor any
     /// counter but `samples`.
     pub fn is_withheld(&self) -> bool {

@@ -6,14 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EpochSettings {
-    /// Everything but this and [`EpochSettings::cut_short`] is kept from the reader. It tells a
-    /// counter that is withheld from one that is 0.
+    /// Everything but this, [`EpochSettings::cut_short`] and [`EpochSettings::copied`] is kept from
+    /// the reader. It tells a counter that is withheld from one that is 0.
     #[serde(skip_serializing_if = "is_false")]
     pub withheld: bool,
     /// The collector died: another one ended the epoch as of its last flush, and what was collected
     /// after that is lost.
     #[serde(skip_serializing_if = "is_false")]
     pub cut_short: bool,
+    /// This is a copy of an epoch that ran: its collector collected more, which is not in it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub copied: bool,
     /// Ids of the epochs that were joined into this one; none: it is as it was collected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<i64>,
@@ -72,6 +75,7 @@ impl EpochSettings {
         EpochSettings {
             withheld: true,
             cut_short: self.cut_short,
+            copied: self.copied,
             ..EpochSettings::default()
         }
     }

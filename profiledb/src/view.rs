@@ -113,8 +113,8 @@ impl From<Error> for Stop {
 /// nobody else has open. They are read as by [`Profile::load`](crate::Profile::load), each
 /// between two flushes; a collector may be at work.
 ///
-/// Returns why some of the databases are not in it: damage, another schema. One that is no
-/// longer there is left out silently.
+/// Returns why some of the databases are not in it: damage, another schema. Which they are is for
+/// the privileged. One that is no longer there is left out silently.
 ///
 /// # Errors
 /// Those of [`ViewError`]; the contents of `target` are not to be used then.
@@ -172,7 +172,10 @@ pub fn write_view_with(
         };
         good.remove(index);
         if !is_missing(&error) {
-            left_out.push(error);
+            left_out.push(match viewer {
+                Viewer::Privileged => error,
+                Viewer::User(_) => error.without_place(),
+            });
         }
     }
 }

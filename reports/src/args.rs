@@ -15,7 +15,8 @@ pub(crate) struct Common {
     /// repeated [default: ./vcpi.db if there is one, else the service].
     #[arg(short, long = "input", value_name = "FILE|DIR", global = true)]
     pub(crate) input: Vec<PathBuf>,
-    /// Only code of this image: its path, file name, or (the start of) its build id.
+    /// Only code of this image: its path, file name, or (the start of) its build id; or a file of
+    /// the same build, if no image of the profile has that path or name.
     #[arg(long, value_name = "PATH-or-build-id", global = true)]
     pub(crate) image: Vec<String>,
     /// Only this function: a name, an instruction in it (`name+0xoffset`, `image+0xaddress`,

@@ -75,7 +75,7 @@ trait Asked: Sync {
 
 fn look(asked: &impl Asked, paths: &[PathBuf], only: &[String]) -> Option<Places> {
     let outline = Profile::outline(paths).ok()?;
-    let wanted = images::spellings(only);
+    let wanted = images::meant(&outline.images, only);
     let mut stored: BTreeMap<usize, Vec<&SymbolRow>> = BTreeMap::new();
     for symbol in &outline.symbols {
         stored.entry(symbol.image).or_default().push(symbol);

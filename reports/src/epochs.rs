@@ -37,6 +37,8 @@ pub(crate) enum EpochEnd {
     Ended,
     /// Its collector died.
     CutShort,
+    /// It had not when it was copied.
+    Copied,
     /// It has not.
     Running,
 }
@@ -46,6 +48,11 @@ impl Shown<'_> {
     pub(crate) fn is_cut_short(&self) -> bool {
         self.state == EpochEnd::CutShort
     }
+
+    /// Whether it was copied while it ran.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.state == EpochEnd::Copied
+    }
 }
 
 impl EpochEnd {
@@ -54,6 +61,7 @@ impl EpochEnd {
         match self {
             EpochEnd::Ended => "ended",
             EpochEnd::CutShort => "cut_short",
+            EpochEnd::Copied => "copied",
             EpochEnd::Running => "running",
         }
     }
@@ -67,6 +75,7 @@ pub(crate) fn of(profile: &Profile, served: bool) -> Vec<Shown<'_>> {
         let runs = || extent.last && (served || is_open(&extent.path));
         let state = match epoch.ended {
             _ if epoch.is_cut_short() => EpochEnd::CutShort,
+            _ if epoch.is_copied() => EpochEnd::Copied,
             Some(_) => EpochEnd::Ended,
             None if runs() => EpochEnd::Running,
             None => EpochEnd::CutShort,
@@ -101,7 +110,7 @@ pub(crate) fn are_withheld(profile: &Profile) -> bool {
 /// Whether another process has a database open, as its writer has (and another reader, for the
 /// moment in which it reads). Nothing of this process may
 /// have it open: closing the file here would take the locks of that from it.
-fn is_open(path: &Path) -> bool {
+pub(crate) fn is_open(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else {
         return false;
     };
@@ -161,6 +170,8 @@ impl Shown<'_> {
         let end = self.end().map(time::local);
         let end = match (self.state, end) {
             (EpochEnd::Running, _) => "still running".to_owned(),
+            (EpochEnd::Copied, Some(end)) => format!("{end}, running when copied"),
+            (EpochEnd::Copied, None) => "running when copied".to_owned(),
             (EpochEnd::CutShort, Some(end)) => format!("{end}, cut short"),
             (EpochEnd::CutShort, None) => "cut short".to_owned(),
             (EpochEnd::Ended, end) => end.unwrap_or_default(),

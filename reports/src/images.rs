@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use profiledb::Profile;
+use profiledb::{Image, Profile};
 use symbols::{Binary, Room};
 
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(crate) fn named(
     if names.is_empty() {
         return Ok(None);
     }
-    let wanted = spellings(names);
+    let wanted = meant(&profile.images, names);
     let images = profile.images.iter().enumerate();
     let found: BTreeSet<usize> = images
         .filter(|(_, image)| wanted.iter().any(|name| image.is_named(name)))
@@ -87,7 +87,7 @@ pub(crate) fn asked(profile: &Profile) -> BTreeSet<usize> {
 /// A sentence for each of the names that means no image, with what may have been meant.
 pub(crate) fn missing(profile: &Profile, names: &[String]) -> Vec<String> {
     let is_there = |name: &String| {
-        let wanted = spellings(std::slice::from_ref(name));
+        let wanted = meant(&profile.images, std::slice::from_ref(name));
         let mut images = profile.images.iter();
         images.any(|image| wanted.iter().any(|name| image.is_named(name)))
     };
@@ -136,19 +136,38 @@ pub(crate) fn other_build(profile: &Profile, name: &str, id: Option<&str>) -> St
     format!("{name} is {}; the profile has {has}", of(id))
 }
 
-/// What images may be called that are asked for by these names: a path from the current folder,
-/// or through links, is the image's own as well. A file that was moved goes by its build id.
+/// What images may be called that are asked for by these names, whatever there are.
 pub(crate) fn spellings(names: &[String]) -> Vec<String> {
-    let mut all = names.to_vec();
-    for name in names {
-        let path = Path::new(name);
-        // A name without a folder is an image's wherever that is.
-        if name.contains('/') {
-            all.extend(resolved(path));
+    let of_name = |name: &String| paths(name).into_iter().chain(build(name));
+    names.iter().flat_map(of_name).collect()
+}
+
+/// What those of these images are called that are asked for by these names. A file that was moved
+/// goes by its build id, but a name that an image goes by means no file: one that happens to be
+/// called so here is of another image.
+pub(crate) fn meant(images: &[Image], names: &[String]) -> Vec<String> {
+    let of_name = |name: &String| {
+        let mut all = paths(name);
+        let is_there = |image: &Image| all.iter().any(|name| image.is_named(name));
+        if !images.iter().any(is_there) {
+            all.extend(build(name));
         }
-        all.extend(opened(path).and_then(|file| file.build_id().map(str::to_owned)));
-    }
-    all
+        all
+    };
+    names.iter().flat_map(of_name).collect()
+}
+
+/// A name itself; and a path from the current folder, or through links, is the image's own as well.
+fn paths(name: &str) -> Vec<String> {
+    // A name without a folder is an image's wherever that is.
+    let path = Some(Path::new(name)).filter(|_| name.contains('/'));
+    let own = [name.to_owned()].into_iter();
+    own.chain(path.and_then(resolved)).collect()
+}
+
+/// The build id of the file that a name is that of.
+fn build(name: &str) -> Option<String> {
+    opened(Path::new(name))?.build_id().map(str::to_owned)
 }
 
 /// A file, if it is a program or a library.

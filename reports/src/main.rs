@@ -18,6 +18,7 @@ mod callee;
 mod code;
 mod command;
 mod convention;
+mod conversion;
 mod debugfiles;
 mod debuginfod;
 mod dwarf;

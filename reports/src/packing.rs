@@ -10,6 +10,7 @@ use profiledb::rows::{Image, ImageKind};
 
 use crate::args::Common;
 use crate::bundle::{self, LIST, List, MAX_LIST, Member, MemberKind, VERSION};
+use crate::conversion;
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::needs::{NO_ROWS, Needs};
@@ -50,7 +51,7 @@ pub(crate) fn write(
     let work = tempfile::Builder::new()
         .prefix("vcpi-bundle-")
         .tempdir()
-        .map_err(|error| in_the_way(&std::env::temp_dir(), error))?;
+        .map_err(no_place)?;
     let source = source::source(common)?;
     let databases = databases(&source, work.path())?;
     bundle::stands_for(work.path(), source.named());
@@ -80,7 +81,7 @@ pub(crate) fn write(
     members.extend(files);
     for (index, (path, excerpts)) in sources.into_iter().enumerate() {
         let file = work.path().join(format!("source-{index}"));
-        fs::write(&file, serde_json::to_vec(&excerpts)?).map_err(|e| in_the_way(&file, e))?;
+        fs::write(&file, serde_json::to_vec(&excerpts)?).map_err(no_place)?;
         members.push((MemberKind::Source, String::new(), path, file));
     }
     let bytes = archive(output, members)?;
@@ -104,7 +105,7 @@ fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
                 let copied = copies(paths, folder, &mut moment);
                 // What was rolled up meanwhile would be there twice, or not at all.
                 if moment.is_the_same() {
-                    return copied.map_err(|error| Failure::Input(error.to_string()));
+                    return copied.map_err(|error| not_copied(error, folder));
                 }
             }
             Err(Failure::Input(
@@ -114,10 +115,27 @@ fn databases(source: &Source, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         Source::Service(socket) => {
             let place = source::everything(socket)?;
             let to = folder.join("0.db");
-            fs::copy(place.path(), &to).map_err(|error| in_the_way(&to, error))?;
+            fs::copy(place.path(), &to).map_err(no_place)?;
+            // It answers: what it has last of an epoch goes on.
+            profiledb::note_copied(&to).map_err(|error| not_copied(error, folder))?;
             Ok(vec![to])
         }
     }
+}
+
+/// Why a database has no copy in a folder: it cannot be read, or there is no place for the copy.
+fn not_copied(error: profiledb::ReadError, folder: &Path) -> Failure {
+    match error.path().is_some_and(|path| path.starts_with(folder)) {
+        true => no_place(conversion::reason(error)),
+        false => source::cannot_read(&error, source::TO_DO),
+    }
+}
+
+/// That copies have no place until they are packed.
+fn no_place(error: io::Error) -> Failure {
+    let folder = std::env::temp_dir();
+    let error = io::Error::other(format!("{error}; TMPDIR names another place for copies"));
+    in_the_way(&folder, error)
 }
 
 /// Copies of databases, and of those of directories that others were not made of. A collector may
@@ -140,7 +158,7 @@ fn copies(
             let to = folder.join(format!("{}.db", all.len()));
             // Of a try before this one.
             let _ = fs::remove_file(&to);
-            profiledb::convert(&file, &to)?;
+            conversion::copy(&file, &to, profiledb::convert)?;
             all.push(to);
         }
     }
@@ -241,12 +259,15 @@ fn archive(output: &Path, files: Vec<Packed>) -> Result<u64, Failure> {
         .map_err(|error| failed(error.kind().into()))?;
     let stream = zstd::Encoder::new(place.as_file_mut(), LEVEL).map_err(failed)?;
     let mut archive = tar::Builder::new(stream);
-    append(&mut archive, LIST, text.len() as u64, text.as_slice()).map_err(failed)?;
+    append(&mut archive, LIST, text.len() as u64, text.as_slice())
+        .map_err(|(NotAppended::Read(error) | NotAppended::Written(error))| failed(error))?;
     for (index, (member, (path, mut file))) in list.members.iter().zip(opened).enumerate() {
         // Its owner may write to it: it is as long as the list says.
         let bytes = io::Read::take(&mut file, member.bytes);
-        append(&mut archive, &format!("{index}"), member.bytes, bytes)
-            .map_err(|error| in_the_way(&path, error))?;
+        append(&mut archive, &format!("{index}"), member.bytes, bytes).map_err(|e| match e {
+            NotAppended::Read(error) => Failure::Input(format!("{}: {error}", path.display())),
+            NotAppended::Written(error) => failed(error),
+        })?;
     }
     let stream = archive.into_inner().map_err(failed)?;
     stream.finish().map_err(failed)?.flush().map_err(failed)?;
@@ -257,36 +278,55 @@ fn archive(output: &Path, files: Vec<Packed>) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
+/// Which side of a copy failed.
+#[derive(Debug)]
+enum NotAppended {
+    /// What is packed cannot be read.
+    Read(io::Error),
+    /// The archive cannot be written.
+    Written(io::Error),
+}
+
 /// Adds a member of so many bytes.
 fn append<W: io::Write>(
     archive: &mut tar::Builder<W>,
     name: &str,
     bytes: u64,
     data: impl io::Read,
-) -> io::Result<()> {
+) -> Result<(), NotAppended> {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes);
     header.set_mode(0o600);
-    let mut counted = Limited { data, left: bytes };
-    archive.append_data(&mut header, name, &mut counted)?;
-    match counted.left {
-        0 => Ok(()),
-        _ => Err(io::Error::new(
+    let mut counted = Limited {
+        data,
+        left: bytes,
+        has_failed: false,
+    };
+    match archive.append_data(&mut header, name, &mut counted) {
+        Err(error) if counted.has_failed => Err(NotAppended::Read(error)),
+        Err(error) => Err(NotAppended::Written(error)),
+        Ok(()) if counted.left > 0 => Err(NotAppended::Read(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "it became shorter while it was read",
-        )),
+        ))),
+        Ok(()) => Ok(()),
     }
 }
 
-/// What is read, and how much is to come.
+/// What is read, how much is to come, and whether it could not be read.
 struct Limited<R> {
     data: R,
     left: u64,
+    has_failed: bool,
 }
 
 impl<R: io::Read> io::Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.data.read(buffer)?;
+        let read = self.data.read(buffer);
+        // One that a signal cut short is begun again.
+        let is_final = |error: &io::Error| error.kind() != io::ErrorKind::Interrupted;
+        self.has_failed |= read.as_ref().is_err_and(is_final);
+        let read = read?;
         self.left = self.left.saturating_sub(read as u64);
         Ok(read)
     }
@@ -296,5 +336,35 @@ fn in_the_way(path: &Path, source: io::Error) -> Failure {
     Failure::File {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cannot be read.
+    struct Broken;
+
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
+        }
+    }
+
+    /// A full place for an archive is told from a file that cannot be read, or became shorter.
+    #[test]
+    fn either_side_may_fail() {
+        let data = [7_u8; 5000];
+        let mut place = [0_u8; 4096];
+        let mut full = tar::Builder::new(place.as_mut_slice());
+        let failed = append(&mut full, "0", 5000, data.as_slice());
+        assert!(matches!(failed, Err(NotAppended::Written(_))), "{failed:?}");
+        let mut roomy = tar::Builder::new(io::sink());
+        let failed = append(&mut roomy, "0", 5000, Broken);
+        assert!(matches!(failed, Err(NotAppended::Read(_))), "{failed:?}");
+        let failed = append(&mut roomy, "0", 5001, data.as_slice());
+        assert!(matches!(failed, Err(NotAppended::Read(_))), "{failed:?}");
+        assert!(append(&mut roomy, "0", 5000, data.as_slice()).is_ok());
     }
 }

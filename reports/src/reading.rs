@@ -1,8 +1,9 @@
 //! From a question to its answer: what is read, what is said beside it, and what puts it into form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use profiledb::{Filter, Places, Profile};
+use profiledb::{Doubled, Filter, Places, Profile};
 
 use crate::args::Common;
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ use crate::render;
 use crate::source::{self, Loaded, Source, Whereabouts};
 use crate::symbols;
 use crate::view::{Extent, View};
-use crate::{absent, epochs, images, time};
+use crate::{absent, bundle, epochs, images, time};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -376,13 +377,14 @@ impl<'r> Reading<'r> {
         for what in &left_out {
             said.push(format!("left out: {what}"));
         }
-        say_of_times(&profile, said);
+        say_of_doubles(&profile, said);
         // Functions that are there may have no rows of the kind asked for, which the report says.
         if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
-            return Err(absent::explain(&profile, source, filter, common));
+            return Err(absent::explain(&profile, &left_out, source, filter, common));
         }
-        for id in absent::epochs_without_rows(&profile, filter) {
-            said.push(format!("nothing of epoch {id} is in this"));
+        say_of_times(&profile, said);
+        for sentence in absent::epochs_without_rows(&profile, filter) {
+            said.push(sentence);
         }
         if filter.is_timed()
             && let Some(reach) = epochs::reach(&profile)
@@ -472,12 +474,30 @@ fn say_of_names(view: &View<'_>, said: &mut Said) {
 
 /// Says what a range of times cannot divide, where that is much.
 fn say_of_times(profile: &Profile, said: &mut Said) {
-    const MUCH: i64 = 600_000_000_000;
-    if let Some((from, to)) = profile.cut.filter(|(from, to)| to - from > MUCH) {
+    let cut = profile.cut;
+    if let Some((from, to)) = cut.filter(|(from, to)| to.saturating_sub(*from) > time::MUCH) {
         let (from, to) = (time::local(from), time::local(to));
         said.push(format!(
             "what was collected from {from} to {to} has been added up: --since and --until take all \
              of it, as of its end, or nothing"
+        ));
+    }
+}
+
+/// Says which epochs are in two files: who left a copy there may think that both count.
+fn say_of_doubles(profile: &Profile, said: &mut Said) {
+    let mut files: BTreeMap<(&Path, &Path), Vec<String>> = BTreeMap::new();
+    for Doubled { id, read, left } in &profile.doubled {
+        let ids = files.entry((left, read)).or_default();
+        ids.push(id.to_string());
+    }
+    for ((left, read), ids) in files {
+        let (left, read) = (bundle::named(left), bundle::named(read));
+        said.push(format!(
+            "epoch {} is in {} and in {}: it is read once, in the second",
+            ids.join(", "),
+            left.display(),
+            read.display()
         ));
     }
 }

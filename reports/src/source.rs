@@ -24,8 +24,8 @@ use crate::time;
 const DEFAULT: &str = "./vcpi.db";
 
 /// What gives something to read.
-const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service with \
-    `systemctl start vcpid`, or name a database, a directory or a socket with -i";
+pub(crate) const TO_DO: &str = "record a profile with `vcpid record -- COMMAND`, start the service \
+    with `systemctl start vcpid`, or name a database, a directory or a socket with -i";
 
 /// Where rows come from.
 #[derive(Debug)]
@@ -223,7 +223,7 @@ pub(crate) fn load(
                 [] => wanted.kinds,
                 _ => Kinds::default(),
             };
-            read(paths, filter, kinds).map_err(|error| cannot_read(&error))
+            read(paths, filter, kinds).map_err(|error| cannot_read(&error, TO_DO))
         }
         Source::Service(socket) => ask(socket, filter, needs, common),
     }
@@ -302,8 +302,9 @@ fn say_waiting(socket: &Path, left: Duration) {
     ));
 }
 
-/// Why a file that was named, or is here, gives no profile, and what to do.
-fn cannot_read(error: &ReadError) -> Failure {
+/// Why a file that was named, or is here, gives no profile, and what to do; `other` is that where
+/// there is no database.
+pub(crate) fn cannot_read(error: &ReadError, other: &str) -> Failure {
     use std::io::ErrorKind;
     let to_do = match error {
         ReadError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
@@ -312,7 +313,7 @@ fn cannot_read(error: &ReadError) -> Failure {
         }
         ReadError::Io { source, .. } if source.kind() != ErrorKind::NotFound => "",
         ReadError::Io { .. } | ReadError::NotADatabase { .. } | ReadError::NoDatabase { .. } => {
-            TO_DO
+            other
         }
         ReadError::Corrupt { .. } => {
             "if it is a copy, copy it again (a database that is being written has files with -wal \
@@ -398,9 +399,12 @@ pub(crate) fn describe(source: &Source, profile: &Profile) -> String {
     let epochs = counted(profile.epochs.len() as u64, "epoch");
     let shown = epochs::of(profile, matches!(source, Source::Service(_)));
     let cut_short = shown.iter().filter(|shown| shown.is_cut_short()).count();
-    let end = match (cut_short, shown.len()) {
-        (0, _) => "",
-        (1, 1) => {
+    let copied = shown.iter().filter(|shown| shown.is_copied()).count();
+    let end = match (cut_short, copied, shown.len()) {
+        (0, 0, _) => "",
+        (0, _, 1) => "; it was running when it was copied",
+        (0, _, _) => "; some were running when they were copied, as vcpi status shows",
+        (_, _, 1) => {
             "; cut short: its collector died, or could write no more; what it had not saved is lost"
         }
         _ => "; some were cut short, as vcpi status shows",

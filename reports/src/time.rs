@@ -10,6 +10,9 @@ const FORMS: &str = "write local time as 14:30, 14:30:15, 2026-05-01 or '2026-05
     today, yesterday, tomorrow or now; -10min or '10min ago'; @SECONDS since 1970; or with a zone: \
     '2026-05-01 14:30 UTC', 2026-05-01T14:30Z, 2026-05-01T14:30+02:00";
 
+/// What is longer than this was rolled up, not saved at once: nanoseconds.
+pub(crate) const MUCH: i64 = 600_000_000_000;
+
 /// A point in time as nanoseconds of the Unix epoch, 1677 to 2262. What names no zone is in
 /// that of `now`.
 ///

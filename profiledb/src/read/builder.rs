@@ -326,8 +326,10 @@ impl Builder {
 
     /// Adds all that was read of another file.
     pub(super) fn absorb(&mut self, other: Builder) {
+        let cut = longer(self.profile.cut, other.profile.cut);
         if self.is_empty() {
             *self = other;
+            self.profile.cut = cut;
             return;
         }
         let more = other.profile;
@@ -424,10 +426,7 @@ impl Builder {
         if more.latest.as_ref().map(|latest| latest.ended) >= ended {
             profile.latest = more.latest;
         }
-        let length = |cut: Option<(i64, i64)>| cut.map_or(0, |(from, to)| to - from);
-        if length(more.cut) > length(profile.cut) {
-            profile.cut = more.cut;
-        }
+        profile.cut = cut;
     }
 
     /// Whether nothing was read yet.
@@ -475,6 +474,15 @@ impl Builder {
             order::sort_pcs(&mut profile, place);
         }
         profile
+    }
+}
+
+/// The longer one of two times.
+fn longer(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    let length = |time: Option<(i64, i64)>| time.map_or(0, |(from, to)| to.saturating_sub(from));
+    match length(other) > length(one) {
+        true => other,
+        false => one,
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct File<'a> {
     pub(super) budget: Budget,
     /// The one flush whose rows are read; `None`: all.
     pub(super) slice: Option<Slice>,
+    /// Epochs that are read in another file.
+    pub(super) without: &'a [i64],
 }
 
 impl File<'_> {

@@ -146,7 +146,7 @@ impl File<'_> {
                     file.corrupt(format!("epoch {id} has {cycles_per_unit} cycles per unit"))
                 );
             }
-            let taken = file.filter.takes_epoch(id);
+            let taken = file.filter.takes_epoch(id) && !file.without.contains(&id);
             referred.epochs.insert(
                 id,
                 EpochOfFile {

@@ -165,6 +165,7 @@ impl<'a> Source<'a> {
             builder: &mut builder,
             budget: self.budget,
             slice,
+            without: &[],
         };
         read(&mut file, &mut self.referred)?;
         self.budget = file.budget;

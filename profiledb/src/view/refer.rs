@@ -120,22 +120,22 @@ impl Copy<'_> {
                 saved: saved.get(&of_source).copied(),
             });
         }
-        let with_flushes: HashSet<i64> = self.flushes.values().map(|flush| flush.epoch).collect();
+        let of_cut = self.cut.as_ref().map(|(epoch, ..)| *epoch);
+        let with_flushes = self.flushes.values().map(|flush| flush.epoch);
+        let with_flushes: HashSet<i64> = with_flushes.chain(of_cut).collect();
         for (_, id, epoch) in epochs {
             if filter.is_timed() && !with_flushes.contains(&id) {
                 continue;
             }
             self.put_epoch(id, &epoch)?;
         }
-        self.put_cut(&with_flushes)
+        self.put_cut()
     }
 
     /// Puts the flush into the view that the time asked for ends within, without rows: so its
-    /// reader knows that more of that time is not to be had.
-    fn put_cut(&mut self, with_flushes: &HashSet<i64>) -> Result<(), Stop> {
-        if let Some((epoch, started, ended, grain)) = self.cut.take()
-            && with_flushes.contains(&epoch)
-        {
+    /// reader knows that more of that time, or any of it, is not to be had.
+    fn put_cut(&mut self) -> Result<(), Stop> {
+        if let Some((epoch, started, ended, grain)) = self.cut.take() {
             // What it was made of is nobody's matter who sees nothing of it.
             self.view.insert(&StoredFlush {
                 epoch,

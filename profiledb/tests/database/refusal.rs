@@ -66,14 +66,17 @@ fn other_programs() -> Outcome {
     refused(&path, "(application id 0x1234)")
 }
 
-/// A schema newer than known is refused by both sides and stays.
+/// A schema newer than known is refused by both sides and stays; what reads it is said.
 #[test]
 fn newer_schema() -> Outcome {
     let dir = tempdir()?;
     let path = dir.path().join("newer.db");
     database(&path, 1)?;
     Connection::open(&path)?.pragma_update(None, "user_version", 8)?;
-    refused(&path, "schema version 8, this program knows up to 7")
+    refused(
+        &path,
+        "schema version 8, this program knows up to 7; use a newer vcpi",
+    )
 }
 
 /// So is one that lacks what today's has, and it is not called damaged.

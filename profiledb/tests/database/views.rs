@@ -487,7 +487,8 @@ fn the_file_is_plain() -> Outcome {
 }
 
 /// A database that is damaged in the middle, one of another schema and one that vanished
-/// leave the others as they are; the first two are named.
+/// leave the others as they are; the first two are named to the privileged. Others learn why they
+/// lack something, and not what is in a folder that is not theirs.
 #[test]
 fn bad_databases_are_left_out() -> Outcome {
     let dir = tempdir()?;
@@ -525,6 +526,13 @@ fn bad_databases_are_left_out() -> Outcome {
             .iter()
             .any(|text| text.contains("c.db: has schema version 99"))
     );
+    let (.., left_out) = view_of(&sources, Viewer::User(1000), &Selection::default())?;
+    assert!(!left_out.is_empty());
+    for error in &left_out {
+        let text = error.to_string();
+        assert!(text.starts_with("a database of the service: "), "{text}");
+        assert!(!format!("{error:?}").contains(".db"), "{error:?}");
+    }
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! What is written comes back, over flushes, epochs, files and crashes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{database, epoch, fill, library, load, process, program, user};
 use profiledb::view::{Limits, Viewer, write_view};
-use profiledb::{Calls, Directions, Error, Filter, Profile, Writer};
+use profiledb::{Calls, Directions, Doubled, Error, Filter, Profile, Writer};
 use selection::Selection;
 use tempfile::tempdir;
 
@@ -214,6 +214,7 @@ fn several_files() -> Outcome {
     let (first, second) = (dir.path().join("1.db"), dir.path().join("2.db"));
     database(&first, 1)?;
     database(&second, 1)?;
+    later(&second)?;
     fs::write(dir.path().join("notes.txt"), "no database")?;
     let paths = [dir.path().to_owned(), first, dir.path().join("./2.db")];
     let profile = Profile::load(&paths, &Filter::default())?;
@@ -233,6 +234,43 @@ fn several_files() -> Outcome {
     fs::create_dir(&empty)?;
     let error = Profile::load(&[empty], &Filter::default());
     assert!(matches!(error, Err(Error::NoDatabase { .. })), "{error:?}");
+    Ok(())
+}
+
+/// Makes the epoch of a database one that began later than the others.
+fn later(path: &Path) -> Outcome {
+    let conn = rusqlite::Connection::open(path)?;
+    conn.execute("UPDATE epoch SET started = started + 1", [])?;
+    Ok(())
+}
+
+/// An epoch that is in several files of a directory is read in the one that has most of it, which
+/// is told; where the files are named, each is read.
+#[test]
+fn copies_in_a_directory() -> Outcome {
+    let dir = tempdir()?;
+    let paths = ["a.db", "b.db", "c.db"].map(|name| dir.path().join(name));
+    for (path, flushes) in paths.iter().zip([1, 3, 2]) {
+        database(path, flushes)?;
+    }
+    let directory = [dir.path().to_owned()];
+    let profile = Profile::load(&directory, &Filter::default())?;
+    let most = load(&paths[1])?;
+    assert_eq!(
+        (&profile.cycles, &profile.extents),
+        (&most.cycles, &most.extents)
+    );
+    let doubled = [&paths[0], &paths[2]].map(|left| Doubled {
+        id: 1,
+        read: paths[1].clone(),
+        left: left.clone(),
+    });
+    assert_eq!(profile.doubled, doubled);
+    let named = Profile::load(&paths, &Filter::default())?;
+    assert_eq!((named.epochs.len(), named.doubled.len()), (3, 0));
+    later(&paths[0])?;
+    let profile = Profile::load(&directory, &Filter::default())?;
+    assert_eq!((profile.epochs.len(), profile.doubled.len()), (2, 1));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use super::{complete, document};
 use crate::args::{self, Common};
 use crate::failure::Failure;
-use crate::{export, html, live, packing, pgo, stdout};
+use crate::{conversion, export, html, live, packing, pgo, stdout};
 
 /// Commands that are no reports.
 #[derive(Debug, Clone, Subcommand)]
@@ -83,13 +83,7 @@ impl Tool {
                 old,
                 output,
                 unpack,
-            } => {
-                let done = match unpack {
-                    true => profiledb::unpack(old, output),
-                    false => profiledb::convert(old, output),
-                };
-                done.map_err(|error| Failure::Input(error.to_string()))
-            }
+            } => conversion::write(old, output, *unpack, common),
             Tool::Bundle {
                 output,
                 least,

@@ -8,7 +8,8 @@ mod statistics;
 mod values;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use profiledb::Apart;
 use serde::{Serialize, Serializer};
@@ -155,32 +156,29 @@ impl Comparison for Diff {
 
 /// The profile that a word means: a path that exists, else a path or nothing with an epoch behind.
 fn side(word: &str) -> Result<Side, Failure> {
-    let name = word.to_owned();
-    if Path::new(word).exists() {
-        return Ok(Side {
-            name,
-            input: Some(PathBuf::from(word)),
-            epoch: None,
-        });
-    }
+    let side = |file: Option<&str>, epoch| Side {
+        name: word.to_owned(),
+        input: file.map(PathBuf::from),
+        epoch,
+    };
+    let failed = match fs::metadata(word) {
+        Ok(_) => return Ok(side(Some(word), None)),
+        Err(error) => (word, error),
+    };
     let epoch = word.rsplit_once('@');
     let epoch = epoch.and_then(|(file, id)| Some((file, id.parse::<i64>().ok()?)));
-    match epoch {
-        Some(("", id)) => Ok(Side {
-            name,
-            input: None,
-            epoch: Some(id),
-        }),
-        Some((file, id)) if Path::new(file).exists() => Ok(Side {
-            name,
-            input: Some(PathBuf::from(file)),
-            epoch: Some(id),
-        }),
-        _ => Err(Failure::Input(format!(
-            "{word} is no file, and no epoch of one: write FILE, FILE@EPOCH, or @EPOCH of what -i \
-             names (`vcpi status` lists epochs)"
-        ))),
-    }
+    let (file, error) = match epoch {
+        Some(("", id)) => return Ok(side(None, Some(id))),
+        Some((file, id)) => match fs::metadata(file) {
+            Ok(_) => return Ok(side(Some(file), Some(id))),
+            Err(error) => (file, error),
+        },
+        None => failed,
+    };
+    Err(Failure::Input(format!(
+        "{file}: {error}\nwrite FILE, FILE@EPOCH, or @EPOCH of what -i names (`vcpi status` lists \
+         epochs)"
+    )))
 }
 
 /// A row for each function that either side has samples of.

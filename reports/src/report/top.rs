@@ -85,10 +85,15 @@ struct HotSpot {
     image: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
+    process: Option<ProcessNumbers>,
+}
+
+/// What tells a process from others; a row of many has neither.
+#[derive(Debug, Serialize)]
+struct ProcessNumbers {
     pid: Option<u32>,
-    /// Start of the process, nanoseconds since boot.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Nanoseconds since boot.
     started: Option<u64>,
 }
 
@@ -124,13 +129,18 @@ impl Program<'_> {
         self.pid == 0 && self.comm.is_empty()
     }
 
+    /// Whether it stands for many that lived for seconds.
+    fn is_folded(&self) -> bool {
+        self.pid == Process::FOLDED
+    }
+
     /// Its name, with its place among those `like` it, of the same name and id, where there are
     /// others. When each was started is known since boot alone, and not since which.
     fn key(&self, like: &Likeness<'_>) -> String {
         if self.is_all() {
             return "(all)".to_owned();
         }
-        if self.pid == Process::FOLDED {
+        if self.is_folded() {
             return format!("{} (short-lived)", self.comm);
         }
         let key = format!("{}[{}]", self.comm, self.pid);
@@ -245,8 +255,7 @@ fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likene
         samples: heat.samples,
         image: None,
         address: None,
-        pid: None,
-        started: None,
+        process: None,
     };
     match key {
         Key::Image(image) => row.key = view.image_path(image).to_owned(),
@@ -266,9 +275,12 @@ fn row(view: &mut View<'_>, key: Key<'_>, heat: Heat, total: Heat, like: &Likene
         }
         Key::Process(program) => {
             row.key = program.key(like);
-            let one = Some(program).filter(|program| !program.is_all());
-            row.pid = one.map(|program| program.pid);
-            row.started = one.map(|program| program.started);
+            let one = Some(program).filter(|program| !program.is_folded());
+            let numbers = ProcessNumbers {
+                pid: one.map(|program| program.pid),
+                started: one.map(|program| program.started),
+            };
+            row.process = Some(numbers).filter(|_| !program.is_all());
         }
     }
     row

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Fixture, Rows, write_epoch};
+use crate::common::{Fixture, Rows, write_epoch, write_epoch_as};
 use crate::{code, errors};
 
 /// Reports, of which some need the program's file.
@@ -73,7 +73,11 @@ fn directories() {
     for day in 0..12 {
         // As a bundle names them, for `status` shows that.
         let to = days.join(format!("{day:05}.db"));
-        fs::copy(fixture.database(), to).expect("copied");
+        write_epoch_as(&to, Some(day + 1), |flush| {
+            let mut rows = Rows::new(flush, &fixture.image());
+            rows.cycles(0x1020, None, 30);
+            rows.flush.commit().expect("commits");
+        });
     }
     let report = |input, name| {
         let output = run(&fixture, scratch.path(), &["-i", input, name]);

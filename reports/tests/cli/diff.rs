@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::after::write_after;
-use crate::common::Fixture;
+use crate::common::{Fixture, Rows, write_epoch_as};
 use crate::{code, errors, json};
 
 /// Databases, and epochs of them and of what is read, are sides.
@@ -21,10 +21,18 @@ fn sides() {
     }
     let there = json(&fixture, &["-i", "after.db", "diff", "vcpi.db", "@1"]);
     assert_eq!(there, whole);
-    for missing in ["no.db", "@x", "no.db@1"] {
-        let output = fixture.run(&["diff", "vcpi.db", missing]);
-        assert_eq!(code(&output), 3, "{missing}: {}", errors(&output));
-        assert!(errors(&output).contains("FILE@EPOCH"), "{missing}");
+    let missing = "No such file or directory";
+    for (word, why) in [
+        ("no.db", format!("no.db: {missing}")),
+        ("@x", format!("@x: {missing}")),
+        ("no.db@1", format!("no.db: {missing}")),
+        ("vcpi.db/x", "vcpi.db/x: Not a directory".to_owned()),
+    ] {
+        let output = fixture.run(&["diff", "vcpi.db", word]);
+        assert_eq!(code(&output), 3, "{word}: {}", errors(&output));
+        for said in [why.as_str(), "FILE@EPOCH"] {
+            assert!(errors(&output).contains(said), "{}", errors(&output));
+        }
     }
     let output = fixture.run(&["diff", "vcpi.db", "after.db@7"]);
     assert_eq!(code(&output), 1, "{}", errors(&output));
@@ -70,5 +78,42 @@ fn one_function() {
     for absent in [["--function", "no such one"], ["--image", "no such one"]] {
         let output = fixture.run(&[&["diff", "vcpi.db", "after.db"][..], &absent].concat());
         assert_eq!(code(&output), 1, "{}", errors(&output));
+    }
+}
+
+/// An epoch whose rows are damaged is there, and cannot be read; one of a file that is damaged
+/// altogether may be there.
+#[test]
+fn damaged_epochs() {
+    let fixture = Fixture::new();
+    let folder = fixture.dir().join("days");
+    std::fs::create_dir(&folder).expect("creates");
+    for id in 1..=3 {
+        let path = folder.join(format!("{id}.db"));
+        write_epoch_as(&path, Some(id), |flush| {
+            let mut rows = Rows::new(flush, &fixture.image());
+            rows.cycles(0x1020, None, 30);
+            rows.flush.commit().expect("commits");
+        });
+    }
+    // A page that reports need, and a look at what there is does not.
+    let path = folder.join("2.db");
+    let whole = std::fs::read(&path).expect("reads");
+    let status = |report| code(&fixture.run(&["-i", "days/2.db", report]));
+    let is_damaged = (1..whole.len() / 4096).any(|page| {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..][..4096].fill(0);
+        std::fs::write(&path, bytes).expect("writes");
+        [status("top"), status("status")] == [3, 0]
+    });
+    assert!(is_damaged);
+    std::fs::write(folder.join("3.db"), [7; 5000]).expect("writes");
+    for (id, said) in [
+        ("@2", "epoch 2 cannot be read: "),
+        ("@3", "there is no epoch 3 in what can be read; there is"),
+    ] {
+        let output = fixture.run(&["-i", "days", "diff", "@1", id]);
+        assert_eq!(code(&output), 3, "{id}: {}", errors(&output));
+        assert!(errors(&output).contains(said), "{id}: {}", errors(&output));
     }
 }

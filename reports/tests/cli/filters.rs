@@ -1,6 +1,10 @@
 //! Which part of a profile is asked for, and what is said where there is none.
 
-use crate::common::Fixture;
+use std::path::Path;
+
+use profiledb::{Image, ImageKind};
+
+use crate::common::{Fixture, Rows, write_epoch};
 use crate::{code, errors, json, samples};
 
 /// Filters choose processes, images, functions and whole flushes.
@@ -69,6 +73,52 @@ fn images_by_path() {
         }
         let elsewhere = fixture.run(&["top", "--image", "/usr/fixture"]);
         assert_eq!(code(&elsewhere), 1, "{}", errors(&elsewhere));
+    }
+}
+
+/// A name that an image goes by means that image alone, whatever file is called so here; the file
+/// stands for its build where none does.
+#[test]
+fn images_and_files_of_a_name() {
+    const BUILD_ID: &str = "903a47543b09ee8b400230e9d293ed39e2d423e6";
+    let fixture = Fixture::new();
+    let of = |path: &str, build_id: &str| Image {
+        kind: ImageKind::File,
+        path: path.into(),
+        build_id: Some(build_id.into()),
+        identity: build_id.into(),
+    };
+    let images = [
+        of("/lib/libc.so.6", &"1".repeat(40)),
+        of("/nowhere/work", BUILD_ID),
+    ];
+    write_epoch(&fixture.dir().join("two.db"), |flush| {
+        let mut rows = Rows::new(flush, &fixture.image());
+        for image in &images {
+            let image = rows.flush.image(image).expect("image");
+            let pc = rows.flush.pc(image, 0x10, None).expect("pc");
+            let (process, user) = (rows.process, rows.user);
+            let added = rows.flush.cycles(process, user, pc, None, 10, 1_000);
+            added.expect("cycles");
+        }
+        rows.flush.commit().expect("commits");
+    });
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/declared.so");
+    for name in ["libc.so.6", "moved"] {
+        std::fs::copy(&file, fixture.dir().join(name)).expect("copies");
+    }
+    let shown = |name: &str| {
+        let words = ["-i", "two.db", "top", "--by", "image", "--image", name];
+        let rows = json(&fixture, &words);
+        let rows = rows.as_array().expect("rows");
+        let keys = rows
+            .iter()
+            .map(|row| row["key"].as_str().map(str::to_owned));
+        keys.collect::<Option<Vec<String>>>().expect("keys")
+    };
+    assert_eq!(shown("libc.so.6"), ["/lib/libc.so.6"]);
+    for name in ["./libc.so.6", "moved", "./moved", "work"] {
+        assert_eq!(shown(name), ["/nowhere/work"], "{name}");
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::process::Command;
 
-use crate::common::{Fixture, epoch};
+use crate::common::{Fixture, Rows, epoch};
 use crate::{code, errors, json, samples};
+
+/// Noon of 2026-05-02 UTC, a day after the fixture's epoch, in nanoseconds.
+const NEXT_DAY: i64 = 1_777_723_200_000_000_000;
 
 /// A report goes to stdout with 0, and the source that was read is named on stderr.
 #[test]
@@ -59,7 +62,8 @@ fn unreadable_inputs() {
     }
 }
 
-/// A directory is all databases in it; a file named twice counts once.
+/// A directory is all databases in it; a file named twice counts once, and so does an epoch that is
+/// in two of its files, which is said.
 #[test]
 fn directories_are_inputs() {
     let fixture = Fixture::new();
@@ -70,7 +74,28 @@ fn directories_are_inputs() {
         once
     );
     std::fs::copy(fixture.database(), fixture.dir().join("copy.db")).expect("copies");
-    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), 2 * once);
+    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), once);
+    let said = errors(&fixture.run(&["-i", ".", "top"]));
+    for words in [
+        "epoch 1 is in ",
+        "vcpi.db and in ",
+        "copy.db: it is read once",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    // What the original went on with is not left out for its copy, nor what is another epoch.
+    let more = epoch(NEXT_DAY, "another", "bpf");
+    let mut writer = profiledb::Writer::create_epoch(&fixture.database(), &more).expect("appends");
+    {
+        let flush = writer.begin(NEXT_DAY, NEXT_DAY + 1).expect("begins");
+        let mut rows = Rows::new(flush, &fixture.image());
+        rows.cycles(0x1020, None, 7);
+        rows.flush.commit().expect("commits");
+    }
+    writer.close().expect("closes");
+    assert_eq!(samples(&json(&fixture, &["-i", ".", "top"])), once + 7);
+    let both = ["-i", "vcpi.db", "-i", "copy.db", "top", "--epoch", "1"];
+    assert_eq!(samples(&json(&fixture, &both)), 2 * once);
 }
 
 /// A damaged database in a directory is named and left out; by its own name it is an error, and

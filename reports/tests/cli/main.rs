@@ -6,6 +6,7 @@ mod args;
 mod bundle;
 #[path = "../common/mod.rs"]
 mod common;
+mod convert;
 mod diff;
 mod ends;
 mod filters;
@@ -15,6 +16,7 @@ mod manners;
 mod modes;
 mod paths;
 mod pointers;
+mod rolled;
 mod transfers;
 
 use std::process::Output;

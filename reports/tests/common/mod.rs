@@ -121,9 +121,14 @@ impl Fixture {
 }
 
 /// Writes a database of two flushes.
-pub(crate) fn write_epoch(path: &Path, mut write: impl FnMut(Flush<'_>)) {
+pub(crate) fn write_epoch(path: &Path, write: impl FnMut(Flush<'_>)) {
+    write_epoch_as(path, None, write);
+}
+
+/// As [`write_epoch`], under an id that is not the first.
+pub(crate) fn write_epoch_as(path: &Path, id: Option<u64>, mut write: impl FnMut(Flush<'_>)) {
     let epoch = epoch(START, "fixture --loop", "ring");
-    let mut writer = Writer::create_epoch(path, &epoch).expect("creates");
+    let mut writer = Writer::create_epoch_as(path, &epoch, id).expect("creates");
     for half in 0..2 {
         let started = START + half * 60 * SECOND;
         let flush = writer

@@ -217,10 +217,14 @@ impl Spans {
 impl Joined {
     fn of(id: i64, mut epoch: Epoch) -> Joined {
         epoch.ended = epoch.ended.or(Some(epoch.started));
+        // Those that it was made of itself stay known.
+        let mut ids = std::mem::take(&mut epoch.settings.joined);
+        ids.retain(|known| *known != id);
+        ids.push(id);
         Joined {
             is_cut_short: epoch.is_cut_short(),
             epoch,
-            ids: vec![id],
+            ids,
         }
     }
 
