@@ -164,6 +164,7 @@ impl Error {
             | Error::NewerSchema { path, .. }
             | Error::OlderSchema { path, .. }
             | Error::Corrupt { path, .. }
+            | Error::SetAside { path }
             | Error::Busy { path }
             | Error::Unrecovered { path }
             | Error::WalUnreadable { path }
@@ -177,7 +178,8 @@ impl Error {
     }
 
     /// As it is told to those who may not know what is in the folder of a service.
-    pub(crate) fn without_place(mut self) -> Error {
+    #[must_use]
+    pub fn without_place(mut self) -> Error {
         match &mut self {
             Error::DiskFull { path }
             | Error::ReadOnly { path }
@@ -185,6 +187,7 @@ impl Error {
             | Error::NewerSchema { path, .. }
             | Error::OlderSchema { path, .. }
             | Error::Corrupt { path, .. }
+            | Error::SetAside { path }
             | Error::Busy { path }
             | Error::Unrecovered { path }
             | Error::WalUnreadable { path }

@@ -94,11 +94,10 @@ pub use moment::{Level, Moment};
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Extent, FlushCounters, HotlistRow, Outline, Pc, Profile,
-    StackFrame, StackNode, StackRow, SymbolRow, Total,
+    BranchRow, CallRow, CyclesRow, Doubled, Extent, FlushCounters, HotlistRow, Outline, Pc,
+    Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
-pub use read::Doubled;
 #[cfg(feature = "database")]
 pub use recover::note_copied;
 #[cfg(feature = "database")]

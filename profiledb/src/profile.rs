@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::read::Doubled;
 use crate::regions::Region;
 use crate::rows::{Epoch, Image, Process, Subject};
 use crate::{List, StackEnd};
@@ -206,6 +205,17 @@ pub struct Outline {
     pub images: Vec<Image>,
     /// Function names, by image and address.
     pub symbols: Vec<SymbolRow>,
+}
+
+/// An epoch that is in two files of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubled {
+    /// Its id in both.
+    pub id: i64,
+    /// The file that it was read in.
+    pub read: PathBuf,
+    /// The file that it was left out of.
+    pub left: PathBuf,
 }
 
 /// The rows of one or many databases. All cross references are indices into the vectors;

@@ -41,7 +41,6 @@ use crate::rollup::Moment;
 use selection::Kinds;
 
 use builder::Builder;
-pub use doubles::Doubled;
 use file::Budget;
 pub(crate) use file::File;
 pub(crate) use referred::{Referred, RowIndices};

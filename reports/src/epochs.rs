@@ -1,14 +1,16 @@
 //! The epochs of a profile: how far they reach, what became of them, and how they are listed.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use profiledb::rows::Epoch;
-use profiledb::{Extent, Profile};
+use profiledb::{Doubled, Extent, Profile};
 use serde_json::{Value, json};
 
+use crate::bundle;
 use crate::render::{Align, MAX_WIDTH, Table, brief, count, rounded};
 use crate::time;
 use crate::view::as_float;
@@ -214,4 +216,34 @@ pub(crate) fn table(epochs: &[Shown<'_>]) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// What a range of times cannot divide, where that is much.
+pub(crate) fn added_up(profile: &Profile) -> Option<String> {
+    let (from, to) = profile
+        .cut
+        .filter(|(from, to)| to.saturating_sub(*from) > time::MUCH)?;
+    let (from, to) = (time::local(from), time::local(to));
+    Some(format!(
+        "what was collected from {from} to {to} has been added up: --since and --until take all \
+         of it, as of its end, or nothing"
+    ))
+}
+
+/// Which epochs are in two files: who left a copy there may think that both count.
+pub(crate) fn doubled(profile: &Profile) -> impl Iterator<Item = String> {
+    let mut files: BTreeMap<(&Path, &Path), Vec<String>> = BTreeMap::new();
+    for Doubled { id, read, left } in &profile.doubled {
+        let ids = files.entry((left, read)).or_default();
+        ids.push(id.to_string());
+    }
+    files.into_iter().map(|((left, read), ids)| {
+        let (left, read) = (bundle::named(left), bundle::named(read));
+        format!(
+            "epoch {} is in {} and in {}: it is read once, in the second",
+            ids.join(", "),
+            left.display(),
+            read.display()
+        )
+    })
 }

@@ -1,9 +1,8 @@
 //! From a question to its answer: what is read, what is said beside it, and what puts it into form.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use profiledb::{Doubled, Filter, Places, Profile};
+use profiledb::{Filter, Places, Profile};
 
 use crate::args::Common;
 use crate::failure::Failure;
@@ -16,7 +15,7 @@ use crate::render;
 use crate::source::{self, Loaded, Source, Whereabouts};
 use crate::symbols;
 use crate::view::{Extent, View};
-use crate::{absent, bundle, epochs, images, time};
+use crate::{absent, epochs, images};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -377,13 +376,15 @@ impl<'r> Reading<'r> {
         for what in &left_out {
             said.push(format!("left out: {what}"));
         }
-        say_of_doubles(&profile, said);
+        for sentence in epochs::doubled(&profile) {
+            said.push(sentence);
+        }
         // Functions that are there may have no rows of the kind asked for, which the report says.
         if self.hold != PlacesHold::Functions && absent::is_empty(&profile, needs) {
             return Err(absent::explain(&profile, &left_out, source, filter, common));
         }
-        say_of_times(&profile, said);
-        for sentence in absent::epochs_without_rows(&profile, filter) {
+        let without_rows = absent::epochs_without_rows(&profile, filter);
+        for sentence in epochs::added_up(&profile).into_iter().chain(without_rows) {
             said.push(sentence);
         }
         if filter.is_timed()
@@ -469,36 +470,6 @@ fn say_of_names(view: &View<'_>, said: &mut Said) {
     if more > 0 {
         let images = render::counted(more as u64, "more image");
         said.push(format!("{images} without names"));
-    }
-}
-
-/// Says what a range of times cannot divide, where that is much.
-fn say_of_times(profile: &Profile, said: &mut Said) {
-    let cut = profile.cut;
-    if let Some((from, to)) = cut.filter(|(from, to)| to.saturating_sub(*from) > time::MUCH) {
-        let (from, to) = (time::local(from), time::local(to));
-        said.push(format!(
-            "what was collected from {from} to {to} has been added up: --since and --until take all \
-             of it, as of its end, or nothing"
-        ));
-    }
-}
-
-/// Says which epochs are in two files: who left a copy there may think that both count.
-fn say_of_doubles(profile: &Profile, said: &mut Said) {
-    let mut files: BTreeMap<(&Path, &Path), Vec<String>> = BTreeMap::new();
-    for Doubled { id, read, left } in &profile.doubled {
-        let ids = files.entry((left, read)).or_default();
-        ids.push(id.to_string());
-    }
-    for ((left, read), ids) in files {
-        let (left, read) = (bundle::named(left), bundle::named(read));
-        said.push(format!(
-            "epoch {} is in {} and in {}: it is read once, in the second",
-            ids.join(", "),
-            left.display(),
-            read.display()
-        ));
     }
 }
 

@@ -187,12 +187,18 @@ impl Files {
         let file = File::open(path).ok()?;
         // It may be another one by now.
         let opened = file.metadata().ok().filter(good)?;
+        let again = file.try_clone().ok()?;
         let known = elf::known(file);
+        // It may have been written meanwhile.
+        let version = Version::of(&opened);
+        again
+            .metadata()
+            .ok()
+            .filter(|now| Version::of(now) == version)?;
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        self.known
-            .insert(inode, (Version::of(&opened), known.clone()));
+        self.known.insert(inode, (version, known.clone()));
         Some(known)
     }
 }

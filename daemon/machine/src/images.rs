@@ -81,6 +81,17 @@ pub(crate) struct Image {
     state: FileState,
 }
 
+impl Image {
+    /// Whether its file was opened, and has been changed since.
+    fn was_changed(&self) -> bool {
+        match &self.state {
+            FileState::Open(elf) => elf.contents.changed(),
+            FileState::Unusable => self.kept.is_some(),
+            FileState::Closed { .. } => false,
+        }
+    }
+}
+
 /// All images seen, with a bounded cache of their pages.
 #[derive(Debug)]
 pub struct Images {

@@ -2,26 +2,16 @@
 //! read once.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::Input;
 use crate::open;
+use crate::profile::Doubled;
 use crate::rows::Epoch;
 use crate::tables;
 use crate::tables::stored::EPOCH;
-
-/// An epoch that is in two files of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubled {
-    /// Its id in both.
-    pub id: i64,
-    /// The file that it was read in.
-    pub read: PathBuf,
-    /// The file that it was left out of.
-    pub left: PathBuf,
-}
 
 /// An input, and how far an epoch was saved there.
 type Place = (usize, Option<i64>);

@@ -5,12 +5,15 @@ use std::fs::File;
 
 use sampler::{Mmap, MmapIdentity, Pid};
 
-use super::{Identity, ImageId, Images, MAX_MAPPED};
+use super::{Identity, Image, ImageId, Images, MAX_MAPPED};
 use crate::elf::{self, LastingIdentity};
 use crate::files::Version;
 use crate::mapping::{Mapping, MappingKind};
 use crate::system::procfs::MapsLine;
 use crate::writers::FileId;
+
+/// Files of one inode that are told apart by what they hold.
+const MAX_VERSIONS: usize = 256;
 
 impl Images {
     /// Takes note that a process may write a file through a mapping.
@@ -47,7 +50,9 @@ impl Images {
             MappingKind::Vdso => Identity::Vdso,
             MappingKind::File => identity_of_record(mmap),
         };
-        let image = self.intern(identity, kind.image_path(&path));
+        let path = kind.image_path(&path);
+        let identity = self.not_that_of_another(identity, path);
+        let image = self.intern(identity, path);
         self.mapped(image, mmap.time);
         if let Some(file) = FileId::of_record(mmap) {
             if mmap.shared() && mmap.writable() {
@@ -83,6 +88,24 @@ impl Images {
         if let Some(image) = self.images.get_mut(id.0 as usize) {
             image.written = true;
         }
+    }
+
+    /// The identity of a file that is known by its inode. Where an image of this identity was
+    /// opened and its file has changed since, what is mapped is another file than the image's.
+    fn not_that_of_another(&self, mut identity: Identity, path: &str) -> Identity {
+        for _ in 0..MAX_VERSIONS {
+            let key = (identity, path.to_owned());
+            let known = self.by_key.get(&key).and_then(|id| self.get(*id));
+            let is_another = known.is_some_and(Image::was_changed);
+            identity = key.0;
+            match &mut identity {
+                Identity::Inode { generation, .. } if is_another => {
+                    *generation = generation.wrapping_add(1);
+                }
+                _ => break,
+            }
+        }
+        identity
     }
 
     /// Takes note that an image was mapped, at a time of the samples' clock.

@@ -144,17 +144,14 @@ impl Worker {
             ViewError::TooSlow => refusal(Refusal::TooSlow, error.to_string()),
             _ => failed(&error),
         })?;
+        notes.extend(left_out.iter().map(ToString::to_string));
         let aside = Directory::new(&self.directory);
         let aside = aside.and_then(|directory| directory.set_aside_before());
-        let left_out: Vec<_> = left_out
-            .into_iter()
-            .chain(aside.unwrap_or_default())
-            .collect();
-        match job.viewer {
-            Viewer::Privileged => notes.extend(left_out.iter().map(ToString::to_string)),
+        notes.extend(aside.into_iter().flatten().map(|error| match job.viewer {
+            Viewer::Privileged => error.to_string(),
             // What lies in the directory is not everybody's.
-            _ => notes.extend(words_on_unread(left_out.len())),
-        }
+            Viewer::User(_) => error.without_place().to_string(),
+        }));
         let file = place.into_file();
         let digested = digest(file);
         let (file, bytes, digest) = digested.map_err(|e| failed(&e))?;
@@ -164,17 +161,6 @@ impl Worker {
             digest,
             notes,
         })
-    }
-}
-
-/// What those are told who may not know which files cannot be read.
-fn words_on_unread(files: usize) -> Option<String> {
-    match files {
-        0 => None,
-        1 => Some("a database of the service, which cannot be read".to_owned()),
-        _ => Some(format!(
-            "{files} databases of the service, which cannot be read"
-        )),
     }
 }
 
@@ -223,18 +209,5 @@ pub(super) fn remove_leftovers(directory: &Path) {
             // What cannot be removed is not in the way.
             let _ = fs::remove_file(entry.path());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Who may not know what lies in the directory hears that something cannot be read.
-    #[test]
-    fn unread_for_others() {
-        assert_eq!(words_on_unread(0), None);
-        assert!(words_on_unread(1).is_some_and(|words| words.starts_with("a database")));
-        assert!(words_on_unread(3).is_some_and(|words| words.starts_with("3 databases")));
     }
 }
