@@ -88,7 +88,9 @@ pub struct Files {
 struct Last {
     pid: Pid,
     inode: Inode,
-    /// When that was, in wall-clock nanoseconds: what is mapped later may be of another file.
+    /// When it was mapped, and when that was, in wall-clock nanoseconds: what was mapped before, on
+    /// another processor, or later may be of another file.
+    mapped: i64,
     looked: i64,
     /// `None`: it is no ELF file.
     known: Option<LastingIdentity>,
@@ -106,14 +108,17 @@ impl Files {
         let Some(inode) = Inode::of(mmap).filter(|_| !mmap.shared()) else {
             return;
         };
-        let is_part =
-            |last: &Last| last.pid == mmap.pid && last.inode == inode && mapped <= last.looked;
+        let is_part = |last: &Last| {
+            let times = last.mapped..=last.looked;
+            last.pid == mmap.pid && last.inode == inode && times.contains(&mapped)
+        };
         if !self.last.as_ref().is_some_and(is_part) {
             let (pid, looked) = (mmap.pid, wall_now());
             // What was not found through this part may be through the next.
             self.last = self.look(mmap, inode, mapped).map(|known| Last {
                 pid,
                 inode,
+                mapped,
                 looked,
                 known,
             });
