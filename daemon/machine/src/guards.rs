@@ -1,6 +1,6 @@
 //! Pages of a process that may raise an exception although their mapping allows the access: guard
-//! regions (`MADV_GUARD_INSTALL`), and memory of a `userfaultfd`. Of that, an access raises a signal
-//! or waits for another thread, which may do what it likes before it answers.
+//! regions (`MADV_GUARD_INSTALL`), and memory of a `userfaultfd`. Of that, an access raises a
+//! signal or waits for another thread, which may do what it likes before it answers.
 //!
 //! Neither makes a record. So a process that handles SIGSEGV or SIGBUS is looked at: its page table
 //! has marks for guard regions, and the descriptors that it has open say what they are. Where

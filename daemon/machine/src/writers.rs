@@ -1,8 +1,8 @@
 //! Files that somebody may write through a mapping that he shares with others.
 //!
-//! Such a write shows in no time of the file, and no copy is made for those who have the file mapped
-//! privately. So as long as there is such a mapping, the file tells nothing of their memory. Linkers
-//! write programs in this way, so that there is one matters only while its process has it.
+//! Such a write shows in no time of the file, and no copy is made for those who have the file
+//! mapped privately. So as long as there is such a mapping, the file tells nothing of their memory.
+//! Linkers write programs in this way, so that there is one matters only while its process has it.
 
 use rustc_hash::FxHashMap;
 use sampler::{Mmap, MmapIdentity, Pid};

@@ -76,8 +76,8 @@ pub(crate) const ANSWERED: Test = test(
     answered,
     &[as_root, gcc, cpu_clock],
 );
-/// Behind an access to memory of a `userfaultfd`, memory is what the thread made of it that answered
-/// the access; with both engines.
+/// Behind an access to memory of a `userfaultfd`, memory is what the thread made of it that
+/// answered the access; with both engines.
 fn answered(bench: &Bench) -> Result<()> {
     let program = bench.compile("answered.c", "answered", &["-pthread"])?;
     let (time, checks) = (seconds(samples(2 * SAMPLES)?), checks::of_image(&program)?);
