@@ -141,6 +141,13 @@ fn samples(profile: &Profile, name: &str) -> u64 {
         .sum()
 }
 
+/// How often a value is in the list that has it most often.
+fn most_often(profile: &Profile, value: u64) -> f64 {
+    let tuples = profile.hotlists.iter().flat_map(|row| row.list.tuples());
+    let of_value = tuples.filter(|tuple| tuple.value == value);
+    of_value.map(|tuple| tuple.estimate).fold(0.0, f64::max)
+}
+
 /// The programs of the test that a profile has code of.
 fn programs(profile: &Profile, service: &Service) -> BTreeSet<String> {
     let folder = service.path("");
@@ -194,6 +201,10 @@ fn each_their_own() -> Result<()> {
         ensure!(all.counters.len() > 20, "{:?}", all.counters);
         let mut found = keys(&all, &people);
         found.remove("before-exec");
+        let closes = people.iter().find(|person| person.name == CLOSES);
+        if closes.is_some_and(|person| most_often(&all, person.key) <= 1.0) {
+            found.remove(CLOSES);
+        }
         same(&found, &WITH_VALUES, "keys in all")?;
     }
 
