@@ -56,6 +56,15 @@ pub struct EpochFile {
     pub aside: bool,
 }
 
+impl EpochFile {
+    /// What to say of it as long as it is there, if it was moved aside.
+    pub fn said(&self) -> Option<Error> {
+        self.aside.then(|| Error::SetAside {
+            path: self.path.clone(),
+        })
+    }
+}
+
 /// What became of a file that was looked at.
 #[derive(Debug)]
 pub enum Recovered {
@@ -143,10 +152,7 @@ impl Directory {
     /// # Errors
     /// If the directory cannot be read.
     pub fn set_aside_before(&self) -> Result<Vec<Error>, Error> {
-        let aside = self.list()?.into_iter().filter(|file| file.aside);
-        Ok(aside
-            .map(|file| Error::SetAside { path: file.path })
-            .collect())
+        Ok(self.list()?.iter().filter_map(EpochFile::said).collect())
     }
 
     /// The name of a next epoch, which begins at this time (nanoseconds of the Unix epoch), and

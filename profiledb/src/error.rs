@@ -153,11 +153,10 @@ pub enum Error {
 /// The same errors under the name that readers use.
 pub type ReadError = Error;
 
-impl Error {
-    /// The file or the directory that it is about; `None`: what was to be written contradicts
-    /// itself.
-    pub fn path(&self) -> Option<&Path> {
-        match self {
+/// The path in an error, if it has one: to be read, or to be changed.
+macro_rules! place_of {
+    ($error:expr) => {
+        match $error {
             Error::DiskFull { path }
             | Error::ReadOnly { path }
             | Error::NotADatabase { path, .. }
@@ -175,28 +174,21 @@ impl Error {
             | Error::FlushFailed { path } => Some(path),
             Error::Invalid { .. } | Error::StaleId => None,
         }
+    };
+}
+
+impl Error {
+    /// The file or the directory that it is about; `None`: what was to be written contradicts
+    /// itself.
+    pub fn path(&self) -> Option<&Path> {
+        place_of!(self).map(PathBuf::as_path)
     }
 
     /// As it is told to those who may not know what is in the folder of a service.
     #[must_use]
     pub fn without_place(mut self) -> Error {
-        match &mut self {
-            Error::DiskFull { path }
-            | Error::ReadOnly { path }
-            | Error::NotADatabase { path, .. }
-            | Error::NewerSchema { path, .. }
-            | Error::OlderSchema { path, .. }
-            | Error::Corrupt { path, .. }
-            | Error::SetAside { path }
-            | Error::Busy { path }
-            | Error::Unrecovered { path }
-            | Error::WalUnreadable { path }
-            | Error::NoDatabase { path }
-            | Error::Exists { path }
-            | Error::Io { path, .. }
-            | Error::Sqlite { path, .. }
-            | Error::FlushFailed { path } => *path = NO_PLACE.into(),
-            Error::Invalid { .. } | Error::StaleId => {}
+        if let Some(path) = place_of!(&mut self) {
+            *path = NO_PLACE.into();
         }
         self
     }

@@ -18,6 +18,7 @@ use form::Trouble;
 use machine::system::clock::wall_now;
 use machine::system::procfs;
 use pipeline::collector::Totals;
+use profiledb::EpochFile;
 use store::Saved;
 
 /// What is counted over the service's life.
@@ -131,6 +132,7 @@ pub(super) fn of(parts: &Parts<'_>) -> Status {
         .map_or(Totals::default(), |session| session.collector.totals);
     let tables = parts.session.map(|session| &session.collector.tables);
     let lost = tables.map_or(0, |tables| tables.lost().total());
+    let files = parts.epochs.directory().list().ok();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -145,8 +147,8 @@ pub(super) fn of(parts: &Parts<'_>) -> Status {
         handler: of_handler(parts),
         overhead: of_overhead(parts),
         memory: of_memory(parts),
-        database: of_database(parts),
-        troubles: troubles(parts),
+        database: of_database(parts, files.as_deref()),
+        troubles: troubles(parts, files.as_deref()),
         age_seconds: None,
     }
 }
@@ -214,15 +216,14 @@ fn of_memory(parts: &Parts<'_>) -> form::HeldMemory {
     }
 }
 
-fn of_database(parts: &Parts<'_>) -> form::Database {
+fn of_database(parts: &Parts<'_>, files: Option<&[EpochFile]>) -> form::Database {
     let (epochs, figures) = (parts.epochs, parts.figures);
-    let list = epochs.directory().list().ok();
     form::Database {
         directory: epochs.directory().path().to_owned(),
         running: epochs.running().map(Path::to_owned),
         epoch: epochs.running_id(),
-        files: list.as_ref().map(Vec::len),
-        bytes: list.map(|list| list.iter().map(|file| file.bytes).sum()),
+        files: files.map(<[EpochFile]>::len),
+        bytes: files.map(|files| files.iter().map(|file| file.bytes).sum()),
         most_bytes: epochs.settings.retention().bytes,
         flushes: figures.flushes,
         flushed: figures.last_flush.map(|(at, _)| at),
@@ -230,7 +231,7 @@ fn of_database(parts: &Parts<'_>) -> form::Database {
     }
 }
 
-fn troubles(parts: &Parts<'_>) -> Vec<Trouble> {
+fn troubles(parts: &Parts<'_>, files: Option<&[EpochFile]>) -> Vec<Trouble> {
     let of = |(what, why): (&str, &str)| {
         let why = match (what, parts.losses.share()) {
             (LOSSES, Some(share)) => {
@@ -245,8 +246,8 @@ fn troubles(parts: &Parts<'_>) -> Vec<Trouble> {
         }
     };
     let mut all: Vec<Trouble> = parts.troubles.all().map(of).collect();
-    let aside = parts.epochs.directory().set_aside_before();
-    all.extend(aside.unwrap_or_default().into_iter().map(|error| Trouble {
+    let aside = files.unwrap_or_default().iter().filter_map(EpochFile::said);
+    all.extend(aside.map(|error| Trouble {
         what: "an earlier epoch".to_owned(),
         why: error.to_string(),
     }));
