@@ -188,8 +188,23 @@ impl<V: Words + Ord + Hash> Sum<V> {
         self.values.is_empty()
     }
 
+    /// Has no values and no events any more; the room for them stays.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.events = 0.0;
+        self.threshold = 1.0;
+        self.pairs = Some((0.0, 0.0));
+    }
+
     /// The values, highest estimate first; of equal ones the least first.
     pub fn tuples(&self) -> impl Iterator<Item = Summed<V>> + use<V> {
+        let mut all = Vec::new();
+        self.put_tuples(&mut all);
+        all.into_iter()
+    }
+
+    /// Has `all` be the [values](Sum::tuples). What it had is forgotten, but for its room.
+    pub fn put_tuples(&self, all: &mut Vec<Summed<V>>) {
         let summed = |(&value, entry): (&V, &ValueSums)| Summed {
             value,
             least: entry.least,
@@ -199,12 +214,12 @@ impl<V: Words + Ord + Hash> Sum<V> {
             within: entry.within,
             across: entry.across,
         };
-        let mut all: Vec<_> = self.values.iter().map(summed).collect();
+        all.clear();
+        all.extend(self.values.iter().map(summed));
         all.sort_unstable_by(|a, b| {
             let by_estimate = b.estimate.total_cmp(&a.estimate);
             by_estimate.then(a.value.cmp(&b.value))
         });
-        all.into_iter()
     }
 
     /// How alike the events of one window are: their intraclass correlation (W. G. Cochran,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use hotlist::{Coins, Course, Estimates, Sum};
+use hotlist::{Coins, Course, Estimates, Sum, Summed};
 
 use crate::profile::{HotlistRow, Profile};
 use crate::read::threads;
@@ -29,6 +29,8 @@ pub struct Merged<'p> {
     pub even: f64,
     /// The values of all flushes.
     pub list: Sum<u64>,
+    /// These, [as it has them](Sum::tuples).
+    pub tuples: Vec<Summed>,
     /// What they say of rising and falling values, if that was asked for, and unless they were
     /// added up while they were read ([`crate::Filter::added_up`]).
     pub course: Option<Course<u64>>,
@@ -55,16 +57,16 @@ impl Profile {
         place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
         coins: impl Fn() -> C + Sync,
         with_courses: bool,
-        of: impl Fn(Merged<'p>) -> T + Sync,
+        of: impl Fn(&Merged<'p>) -> T + Sync,
         take: &mut dyn FnMut(T),
     ) {
         let members = self.members(wants, place);
         let with_courses = with_courses && !self.added_up;
-        let make = |batch: &Range<usize>| {
+        let make = |adding: &mut Adding<'p>, batch: &Range<usize>| {
             let mut rest = members.get(batch.clone()).unwrap_or_default();
             let mut made = Vec::new();
             while let Some(group) = first_group(rest) {
-                made.push(of(sum(group, with_courses, coins())));
+                made.push(of(adding.sum(group, with_courses, coins())));
                 rest = rest.get(group.len()..).unwrap_or_default();
             }
             made
@@ -72,8 +74,9 @@ impl Profile {
         let batches = batches(&members);
         let threads = threads().min(batches.len());
         if threads < 2 {
+            let mut adding = Adding::new();
             for batch in &batches {
-                make(batch).into_iter().for_each(&mut *take);
+                make(&mut adding, batch).into_iter().for_each(&mut *take);
             }
             return;
         }
@@ -83,9 +86,10 @@ impl Profile {
                 let (made, taken) = sync_channel(0);
                 let (batches, make) = (&batches, &make);
                 scope.spawn(move || {
+                    let mut adding = Adding::new();
                     for batch in batches.iter().skip(first).step_by(threads) {
                         // Who takes no more has panicked.
-                        if made.send(make(batch)).is_err() {
+                        if made.send(make(&mut adding, batch)).is_err() {
                             return;
                         }
                     }
@@ -159,38 +163,68 @@ fn batches(members: &[Member<'_>]) -> Vec<Range<usize>> {
     batches
 }
 
-/// Adds up the lists of a group.
-fn sum<'p>(group: &[Member<'p>], with_course: bool, mut coins: impl Coins) -> Merged<'p> {
-    // A sum that has no room becomes the largest number that has.
-    let add = |count: fn(&HotlistRow) -> f64| {
-        let sum: f64 = group.iter().map(|member| count(member.row)).sum();
-        sum.round() as u64
-    };
-    let mut list = Sum::new(Sum::<u64>::MOST);
-    let mut even = 0.0;
-    let mut course = with_course.then(Course::new);
-    let mut values = Estimates::default();
-    for Member { row, .. } in group {
-        row.list.unpack(&mut values);
-        list.add_estimates(&values, &mut coins);
-        if let Some(course) = &mut course {
-            let time = |time: i64| u64::try_from(time).unwrap_or(0);
-            let time = (time(row.time.0), time(row.time.1));
-            course.add(&values, row.windows as f64, time);
+/// Adds up the lists of one group after the other in the same room: to ask the system for it each
+/// time takes as long as to add up.
+struct Adding<'p> {
+    merged: Merged<'p>,
+    /// Those of one list.
+    values: Estimates<u64>,
+}
+
+impl<'p> Adding<'p> {
+    fn new() -> Self {
+        Self {
+            merged: Merged {
+                pc: 0,
+                parameter: "",
+                caller: None,
+                reached: 0,
+                unknown: 0,
+                windows: 0,
+                even: 0.0,
+                list: Sum::new(Sum::<u64>::MOST),
+                tuples: Vec::new(),
+                course: None,
+            },
+            values: Estimates::default(),
         }
-        even += row.even.unwrap_or(0.0) * row.list.events;
     }
-    let (pc, parameter, caller) = group.first().map_or((0, "", None), Member::key);
-    Merged {
-        pc,
-        parameter,
-        caller,
-        reached: add(|row| row.reached),
-        unknown: add(|row| row.unknown),
-        windows: add(|row| row.windows as f64),
-        even: even / (list.events() as f64).max(1.0),
-        list,
-        course,
+
+    /// Adds up the lists of a group.
+    fn sum(
+        &mut self,
+        group: &[Member<'p>],
+        with_course: bool,
+        mut coins: impl Coins,
+    ) -> &Merged<'p> {
+        // A sum that has no room becomes the largest number that has.
+        let add = |count: fn(&HotlistRow) -> f64| {
+            let sum: f64 = group.iter().map(|member| count(member.row)).sum();
+            sum.round() as u64
+        };
+        let Self { merged, values } = self;
+        merged.list.clear();
+        let mut even = 0.0;
+        let mut course = with_course.then(Course::new);
+        for Member { row, .. } in group {
+            row.list.unpack(values);
+            merged.list.add_estimates(values, &mut coins);
+            if let Some(course) = &mut course {
+                let time = |time: i64| u64::try_from(time).unwrap_or(0);
+                let time = (time(row.time.0), time(row.time.1));
+                course.add(values, row.windows as f64, time);
+            }
+            even += row.even.unwrap_or(0.0) * row.list.events;
+        }
+        let first = group.first();
+        (merged.pc, merged.parameter, merged.caller) = first.map_or((0, "", None), Member::key);
+        merged.reached = add(|row| row.reached);
+        merged.unknown = add(|row| row.unknown);
+        merged.windows = add(|row| row.windows as f64);
+        merged.even = even / (merged.list.events() as f64).max(1.0);
+        merged.course = course;
+        merged.list.put_tuples(&mut merged.tuples);
+        merged
     }
 }
 

@@ -375,7 +375,10 @@ impl Builder {
         for mut row in more.hotlists {
             (row.process, row.subject) = (process(row.process), subject(row.subject));
             (row.pc, row.caller) = (pc(row.pc), row.caller.map(pc));
-            self.add_list(&row);
+            match self.sums {
+                Some(_) => self.add_list(&row),
+                None => self.profile.hotlists.push(row),
+            }
         }
         let branches = more.branches.into_iter().map(|mut row| {
             (row.process, row.subject) = (process(row.process), subject(row.subject));

@@ -187,9 +187,8 @@ fn sums(
 ) -> Vec<Merged<'_>> {
     let mut all = Vec::new();
     let coins = || Generator::new(7);
-    profile.each_merged(|_| true, place, coins, false, |of| of, &mut |of| {
-        all.push(of)
-    });
+    let mut take = |merged| all.push(merged);
+    profile.each_merged(|_| true, place, coins, false, Merged::clone, &mut take);
     all
 }
 

@@ -312,12 +312,11 @@ fn listing(
         let heat = heat.unwrap_or_default();
         sum.add(heat);
         let target = line.instruction.as_ref().and_then(direct_target);
-        let of_line = line.pc.and_then(|pc| found.by_pc.get(&pc));
+        let of_line = line.pc.and_then(|pc| found.by_pc.remove(&pc));
         let mut profiles = Vec::new();
         for values in of_line.into_iter().flatten() {
             let place = |address| view.pointers.place(&view.symbols, function.image, address);
             profiles.push(ParameterValues {
-                values: values.clone(),
                 meaning: match (&values.words, &line.instruction) {
                     (Words::None, Some(instruction)) => {
                         meaning(instruction, &values.parameter, place)
@@ -326,6 +325,7 @@ fn listing(
                 },
                 name: values.name.clone(),
                 caller: values.caller.map(|pc| JsonSite::new(view, pc)),
+                values,
             });
         }
         leave_out_twins(&mut profiles);

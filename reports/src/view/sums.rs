@@ -135,7 +135,7 @@ impl View<'_> {
                 && test(parameter)
         };
         let least = self.min_samples;
-        let of = |merged: Merged<'_>| Values::of(&merged, least);
+        let of = |merged: &Merged<'_>| Values::of(merged, least);
         // Those of one PC come one after the other.
         let mut of_pc: Vec<Values> = Vec::new();
         let mut give = |of_pc: &mut Vec<Values>| {

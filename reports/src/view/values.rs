@@ -172,8 +172,7 @@ impl Values {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
-        let tuples: Vec<Summed> = row.list.tuples().collect();
-        let alike = || row.list.alike(&tuples, PAIRS);
+        let alike = || row.list.alike(&row.tuples, PAIRS);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
@@ -214,11 +213,14 @@ impl Values {
             reached: values.reached,
             even: row.even,
         };
-        let part = drawn_part(&tuples, values.samples());
-        let share = |tuple: Summed| {
-            let estimate = tuple.least + (tuple.estimate() - tuple.least) * part;
+        let part = drawn_part(&row.tuples, values.samples());
+        let share = |tuple: &Summed| {
+            let estimate = match part {
+                1.0 => tuple.estimate(),
+                part => tuple.least + (tuple.estimate() - tuple.least) * part,
+            };
             let percent = values.percent(estimate);
-            let (low, high) = row.list.interval(&tuple, &draws);
+            let (low, high) = row.list.interval(tuple, &draws);
             Share {
                 value: tuple.value,
                 estimate,
@@ -229,8 +231,11 @@ impl Values {
                 trend: Trend::Steady,
             }
         };
-        values.shares = tuples.into_iter().map(share).collect();
-        values.sort();
+        values.shares = row.tuples.iter().map(share).collect();
+        // Else they are in their order.
+        if part < 1.0 {
+            values.sort();
+        }
         if let Some(course) = &row.course {
             let asked = values.shares.iter().take(MOST_TRENDS);
             let asked: Vec<u64> = asked.map(|share| share.value).collect();
@@ -523,6 +528,7 @@ mod tests {
                 unknown: 0,
                 windows: 120,
                 even: 0.0,
+                tuples: list.tuples().collect(),
                 list,
             };
             let Some(Added::Enough(values)) = Values::of(&merged, 1) else {
@@ -530,7 +536,7 @@ mod tests {
             };
             let sum: f64 = values.shares.iter().map(|share| share.percent).sum();
             assert!(sum < 100.0 + 1e-6, "{sum}");
-            for tuple in merged.list.tuples() {
+            for tuple in &merged.tuples {
                 let share = values
                     .shares
                     .iter()
