@@ -255,7 +255,7 @@ fn say(recovered: &Recovered) {
     match recovered {
         Recovered::Closed(path) => {
             tracing::info!(
-                "{}: its writer had died; it is whole and closed now",
+                "{}: its writer had died; its pages are in order, and it is closed now",
                 path.display()
             );
         }

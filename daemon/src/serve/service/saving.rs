@@ -141,7 +141,7 @@ impl Service {
             None | Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
                 tracing::warn!(
-                    "an epoch could not be closed; it is whole: {}",
+                    "an epoch could not be closed; all that was flushed is in it: {}",
                     chain(&error)
                 );
             }
