@@ -254,7 +254,9 @@ pub struct Profile {
     /// Sums of the flushes' counters by kind and name. They belong to no process: only the
     /// filter's epochs and times choose among them.
     pub counters: BTreeMap<(String, String), u64>,
-    /// Those of the flush among them that ended last: how it is now, if a collector is at work.
+    /// Those of the flush among them that ended last: how it is now, if a collector is at work. Of
+    /// a flush that a collector has not ended it is not known yet what it took: it is the last only
+    /// if there is no other.
     pub latest: Option<FlushCounters>,
     /// Lists were added up while they were read.
     pub added_up: bool,

@@ -189,16 +189,18 @@ impl Answering {
 /// What a reader may want of it; `None`: nothing.
 pub(super) fn whose(viewer: Viewer, asked: &Selection, now: i64) -> Option<Whose> {
     let kinds = asked.kinds;
+    // Of the counters, those who may not see them are told how many samples are theirs.
+    let may_count = viewer == Viewer::Privileged;
     let wanted = Wanted {
-        cycles: kinds.cycles,
+        cycles: kinds.cycles || (kinds.counters && !may_count),
         values: kinds.values,
         branches: kinds.branches,
         calls: kinds.calls,
         stacks: kinds.stacks,
+        counters: kinds.counters && may_count,
     };
-    let is_any = kinds.cycles || kinds.values || kinds.branches || kinds.calls || kinds.stacks;
     let is_past = asked.until.is_some_and(|until| until < now);
-    (is_any && !is_past).then(|| Whose {
+    (wanted.is_any() && !is_past).then(|| Whose {
         viewer,
         users: asked.uids.clone(),
         wanted,

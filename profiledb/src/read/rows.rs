@@ -1,5 +1,6 @@
 //! What was collected: interrupts, branches, calls, counters and names.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::file::File;
@@ -12,6 +13,25 @@ use crate::tables::stored::{StoredBranch, StoredCall, StoredCounter, StoredCycle
 
 /// Where a name stands, over how many bytes, and the name.
 pub(super) type NamedPlace = (u64, u64, String);
+
+/// The kind of counters that a collector adds when it ends a flush.
+const ENDED: &str = "overhead";
+
+/// The two flushes that ended last, the later first, by their ids; they count nothing yet.
+fn last_two(referred: &Referred) -> Vec<(i64, FlushCounters)> {
+    let mut taken: Vec<_> = referred.flushes.iter().collect();
+    taken.retain(|(_, flush)| flush.taken);
+    taken.sort_unstable_by_key(|(id, flush)| Reverse((flush.ended, **id)));
+    let counters = |(id, flush): (&i64, &FlushOfFile)| {
+        let counters = FlushCounters {
+            started: flush.started,
+            ended: flush.ended,
+            counters: BTreeMap::new(),
+        };
+        (*id, counters)
+    };
+    taken.into_iter().take(2).map(counters).collect()
+}
 
 impl File<'_> {
     pub(super) fn read_cycles(&mut self, referred: &mut Referred) -> Result<(), Error> {
@@ -137,7 +157,7 @@ impl File<'_> {
     }
 
     pub(super) fn read_counters(&mut self, referred: &Referred) -> Result<(), Error> {
-        let latest = self.begin_latest(referred);
+        let mut latest = last_two(referred);
         let only = match self.kinds.counters {
             true => "",
             // How much an epoch collected is told by one of them.
@@ -163,38 +183,30 @@ impl File<'_> {
                 {
                     extent.samples = extent.samples.saturating_add(value);
                 }
-                if latest == Some(flush)
-                    && let Some(latest) = &mut file.builder.profile.latest
-                {
+                if let Some((_, latest)) = latest.iter_mut().find(|(id, _)| *id == flush) {
                     latest.counters.insert(key.clone(), value);
                 }
                 let sum = file.builder.profile.counters.entry(key).or_insert(0);
                 *sum = sum.saturating_add(value);
             }
             Ok(())
-        })
-    }
-
-    /// The flush of this file that ended last, if none of the files before has one that ended
-    /// later; its counters are the latest ones then.
-    fn begin_latest(&mut self, referred: &Referred) -> Option<i64> {
-        let taken = referred.flushes.iter().filter(|(_, flush)| flush.taken);
-        let (id, flush) = taken.max_by_key(|(id, flush)| (flush.ended, **id))?;
-        let latest = &mut self.builder.profile.latest;
-        if latest
-            .as_ref()
-            .is_some_and(|known| known.ended > flush.ended)
-        {
-            return None;
+        })?;
+        let is_ended = |flush: &FlushCounters| flush.counters.keys().any(|(kind, _)| kind == ENDED);
+        let mut latest = latest.into_iter().map(|(_, flush)| flush);
+        let first = latest.next();
+        let latest = match latest.next() {
+            Some(before) if !first.as_ref().is_some_and(is_ended) && is_ended(&before) => {
+                Some(before)
+            }
+            _ => first,
+        };
+        let known = &mut self.builder.profile.latest;
+        let ended = |flush: &Option<FlushCounters>| flush.as_ref().map(|flush| flush.ended);
+        if ended(&latest) >= ended(known) {
+            *known = latest;
         }
-        *latest = Some(FlushCounters {
-            started: flush.started,
-            ended: flush.ended,
-            counters: BTreeMap::new(),
-        });
-        Some(*id)
+        Ok(())
     }
-
     /// The names of images that rows have referred to.
     pub(super) fn read_symbols(&mut self, referred: &Referred) -> Result<(), Error> {
         let mut symbols = Vec::new();

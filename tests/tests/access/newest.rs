@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use profiledb::{Filter, Profile};
-use protocol::Selection;
+use protocol::{Kinds, Selection};
 use vcpi_tests::harness::{Test, test};
 
 use crate::people::{People, keys};
@@ -53,14 +53,15 @@ fn before_the_flush() -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     for (reader, expected) in readers {
         loop {
-            let before = saved(&service)?;
             let profile = reader.profile(&service, Selection::default())?;
+            // What was saved meanwhile does not count.
+            let in_files = saved(&service)?;
             ensure!(profile.epochs.len() == 1, "{} epochs", profile.epochs.len());
             let found: Vec<&str> = keys(&profile, &both).into_iter().collect();
             let others = found.iter().any(|name| !expected.contains(name));
             ensure!(!others, "{found:?} for {}", reader.uid);
             let last = profile.extents.iter().filter_map(|one| one.saved).max();
-            if found == expected && (expected.is_empty() || last > before) {
+            if found == expected && (expected.is_empty() || last > in_files) {
                 break;
             }
             ensure!(
@@ -68,6 +69,48 @@ fn before_the_flush() -> Result<()> {
                 "{found:?} for {}: {}",
                 reader.uid,
                 service.journal()
+            );
+        }
+    }
+    counted(&service, deadline)
+}
+
+/// Who asks for counters alone is told of the samples that no flush has saved, too: root all that
+/// was counted, others how many are theirs.
+fn counted(service: &Service, deadline: Instant) -> Result<()> {
+    let counters = Selection {
+        kinds: Kinds {
+            cycles: false,
+            values: false,
+            branches: false,
+            calls: false,
+            stacks: false,
+            counters: true,
+        },
+        ..Selection::default()
+    };
+    for (reader, is_told_all) in [(Reader::user(0), true), (Reader::user(ALICE), false)] {
+        loop {
+            let profile = reader.profile(service, counters.clone())?;
+            let in_files = saved(service)?;
+            let last = profile.extents.iter().filter_map(|one| one.saved).max();
+            let of = |name: &str| {
+                let key = ("run".to_owned(), name.to_owned());
+                profile.counters.get(&key).copied().unwrap_or(0)
+            };
+            if last > in_files && of("samples") > 0 && (of("windows") > 0) == is_told_all {
+                break;
+            }
+            ensure!(
+                is_told_all || profile.counters.len() <= 1,
+                "{:?}",
+                profile.counters
+            );
+            ensure!(
+                Instant::now() < deadline,
+                "{:?} for {}, saved {in_files:?}, told until {last:?}",
+                profile.counters,
+                reader.uid
             );
         }
     }

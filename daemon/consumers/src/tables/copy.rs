@@ -21,6 +21,23 @@ pub struct Wanted {
     pub calls: bool,
     /// Call stacks.
     pub stacks: bool,
+    /// All counters, of whomever they tell: else the samples of what is copied are counted.
+    pub counters: bool,
+}
+
+impl Wanted {
+    /// Whether anything is copied.
+    pub fn is_any(&self) -> bool {
+        let Self {
+            cycles,
+            values,
+            branches,
+            calls,
+            stacks,
+            counters,
+        } = *self;
+        cycles || values || branches || calls || stacks || counters
+    }
 }
 
 /// PCs of the copy, by their indices in the tables copied from.
@@ -51,8 +68,7 @@ impl Pcs<'_> {
 
 impl Tables {
     /// What is there of the owners with access tags that pass the test, as far as it is wanted.
-    /// Nothing can be added to the copy, and only the counter of samples is in it. With it comes
-    /// which index each of its PCs has here.
+    /// Nothing can be added to the copy. With it comes which index each of its PCs has here.
     pub fn copy(
         &self,
         wanted: Wanted,
@@ -127,8 +143,16 @@ impl Tables {
         for (id, process) in all.filter(|(id, _)| processes.contains(id)) {
             copy.shared.put_process(*id, process.clone());
         }
-        let samples = copy.cycles.values().map(|cycles| cycles.samples).sum();
-        copy.count(Counter::Samples, samples);
+        if wanted.counters {
+            let copied = copy.counters();
+            for (what, n) in self.counters() {
+                let of_copy = copied.get(&what).copied().unwrap_or(0);
+                copy.count(what, n.saturating_sub(of_copy));
+            }
+        } else {
+            let samples = copy.cycles.values().map(|cycles| cycles.samples).sum();
+            copy.count(Counter::Samples, samples);
+        }
         (copy, old)
     }
 }
