@@ -28,9 +28,15 @@ pub struct Kernel {
     text_now: u64,
 }
 
+/// What the kernel's image is called instead of a path.
+pub const IMAGE: &str = "[kernel]";
+
 /// The names of the kernel's functions. What they are read from is kept, and stays on its thread.
 #[derive(Debug, Default)]
-pub struct KernelNames(Option<Symbolizer>);
+pub struct KernelNames {
+    symbolizer: Option<Symbolizer>,
+    are_withheld: bool,
+}
 
 impl Kernel {
     /// Looks for `_text` in `/proc/kallsyms`.
@@ -72,6 +78,14 @@ impl Kernel {
 }
 
 impl KernelNames {
+    /// For those who ask for none: to read them takes a twentieth of a second.
+    pub fn withheld() -> Self {
+        Self {
+            symbolizer: None,
+            are_withheld: true,
+        }
+    }
+
     /// The functions around addresses relative to `_text`; `None` for those without a name.
     pub fn symbols(
         &mut self,
@@ -79,7 +93,7 @@ impl KernelNames {
         relative: &[ImageAddress],
     ) -> Vec<Option<KernelSymbol>> {
         let nothing = || vec![None; relative.len()];
-        if kernel.text_now == 0 || relative.is_empty() {
+        if self.are_withheld || kernel.text_now == 0 || relative.is_empty() {
             return nothing();
         }
         let bias = Bias(kernel.text_now);
@@ -90,7 +104,7 @@ impl KernelNames {
             vmlinux: MaybeDefault::None,
             ..KernelSource::default()
         };
-        let symbolizer = self.0.get_or_insert_with(Symbolizer::new);
+        let symbolizer = self.symbolizer.get_or_insert_with(Symbolizer::new);
         let found = symbolizer.symbolize(&Source::Kernel(source), Input::AbsAddr(&now));
         let Ok(found) = found else { return nothing() };
         found

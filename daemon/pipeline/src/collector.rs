@@ -38,7 +38,7 @@ use machine::devices::has_devices;
 use machine::files::Files;
 use machine::host::Host;
 use machine::images::{Identity, ImageId, Images};
-use machine::kernel::Kernel;
+use machine::kernel::{self, Kernel};
 use machine::loadmap::{Loadmap, Process};
 use machine::mapping::{is_data, rights};
 use machine::stack::Walker;
@@ -199,7 +199,7 @@ impl Collector {
         // Half for their unwind rules, half for where they are mapped.
         let room = settings.programs / 2;
         let mut images = Images::new(settings.deny.clone(), settings.clock_offset, room);
-        let kernel_image = images.intern(Identity::Kernel, "[kernel]");
+        let kernel_image = images.intern(Identity::Kernel, kernel::IMAGE);
         let kernel = Kernel::read();
         let acceptance = Acceptance::new(settings.seed, settings.mean_interval);
         let kernel_space = Process::of_kernel(kernel_image, kernel.text());

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use profiledb::view::Viewer;
 use profiledb::{Epoch, Error, Subject, Writer};
-use protocol::Selection;
+use protocol::{Range, Selection};
 
 use crate::session::Session;
 use consumers::tables::Wanted;
-use machine::kernel::KernelNames;
+use machine::kernel::{self, KernelNames};
 use store::flush::Snapshot;
 
 /// How long a worker waits for it.
@@ -30,6 +30,8 @@ pub(super) struct Whose {
     /// Real user ids; empty: all.
     pub(super) users: Vec<u32>,
     pub(super) wanted: Wanted,
+    /// Whether the names of the kernel's functions are.
+    pub(super) kernel_names: bool,
 }
 
 impl Whose {
@@ -138,7 +140,10 @@ impl Asking {
 impl Newest {
     fn write(self, whose: &Whose, most: u64) -> Result<Writer, Error> {
         let mut writer = Writer::in_memory(&self.epoch, most)?;
-        let mut names = KernelNames::default();
+        let mut names = match whose.kernel_names {
+            true => KernelNames::default(),
+            false => KernelNames::withheld(),
+        };
         for snapshot in self.unsaved {
             let part = snapshot.part(whose.wanted, |subject| whose.takes(subject));
             drop(snapshot);
@@ -199,10 +204,14 @@ pub(super) fn whose(viewer: Viewer, asked: &Selection, now: i64) -> Option<Whose
         stacks: kinds.stacks,
         counters: kinds.counters && may_count,
     };
+    // Who may not see the counters may not see the kernel, either.
+    let may_name = |range: &Range| range.image == kernel::IMAGE;
+    let kernel_names = may_count && (asked.ranges.is_empty() || asked.ranges.iter().any(may_name));
     let is_past = asked.until.is_some_and(|until| until < now);
     (wanted.is_any() && !is_past).then(|| Whose {
         viewer,
         users: asked.uids.clone(),
         wanted,
+        kernel_names,
     })
 }

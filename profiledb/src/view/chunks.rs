@@ -1,15 +1,15 @@
 //! Chunks of a database into the view: unpacked, judged row by row, packed anew. One all of whose
 //! rows are for the view stays as it is, under the view's ids.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::Stop;
 use super::copy::Copy;
 use super::refer::ImageOfSource;
 use crate::chunk::{
-    At, Bad, ChunkKind, ChunkPlace, Packed, decode_branches, decode_calls, decode_code,
-    decode_cycles, decode_some_values, decode_values, encode_branches, encode_calls, encode_code,
-    encode_cycles, encode_values, layers, relabelled,
+    At, Bad, ChunkKind, ChunkPlace, CyclesOf, Packed, addresses_of, decode_branches, decode_calls,
+    decode_code, decode_cycles, decode_some_values, decode_values, encode_branches, encode_calls,
+    encode_code, encode_cycles, encode_values, layers, relabelled, sum_cycles,
 };
 use crate::rows::ImageKind;
 use crate::tables::stored::{CHUNK, CODE, StoredChunk, StoredCode, StoredParameter};
@@ -25,6 +25,17 @@ pub(super) struct ChunkOfSource {
     place: ChunkPlace,
 }
 
+/// Interrupts of an image at addresses that are not asked for.
+pub(super) struct Elsewhere {
+    /// The first chunk that has some of them, where that is, and a process that it names.
+    id: i64,
+    place: ChunkPlace,
+    process: i64,
+    /// How many they are, and what they stand for in the epoch's unit.
+    samples: u64,
+    weight: u64,
+}
+
 impl Copy<'_> {
     pub(super) fn chunks(&mut self) -> Result<(), Stop> {
         let names = self.parameter_names()?;
@@ -33,6 +44,9 @@ impl Copy<'_> {
             let bad = |copy: &Copy<'_>, bad| copy.bad_chunk(chunk.id, bad);
             let place = chunk.place;
             match chunk.kind {
+                ChunkKind::Cycles if kinds.cycles && copy.is_elsewhere(&chunk) => {
+                    copy.add_elsewhere(&chunk, data)
+                }
                 ChunkKind::Cycles if kinds.cycles => {
                     let rows = decode_cycles(place, data).map_err(|e| bad(copy, e))?;
                     let rows = copy.shown(&chunk, rows)?;
@@ -87,7 +101,62 @@ impl Copy<'_> {
                 ChunkKind::Stacks if kinds.stacks => copy.stacks(&chunk, data),
                 _ => Ok(()),
             }
-        })
+        })?;
+        self.put_elsewhere()
+    }
+
+    /// Whether the interrupts of a chunk are all at addresses that are not asked for, and whoever
+    /// took them counts.
+    fn is_elsewhere(&self, chunk: &ChunkOfSource) -> bool {
+        let image = self.images.get(&chunk.image);
+        self.wanted_processes.is_none()
+            && image.is_some_and(|image| !image.may_want(chunk.kind, chunk.place.bucket))
+    }
+
+    /// Of interrupts elsewhere it is asked how many they are: shares are of all.
+    fn add_elsewhere(&mut self, chunk: &ChunkOfSource, data: &[u8]) -> Result<(), Stop> {
+        let more = sum_cycles(data).map_err(|bad| self.bad_chunk(chunk.id, bad))?;
+        self.view.look_at_limits()?;
+        let Some(&process) = more.processes.first() else {
+            return Ok(());
+        };
+        self.count(chunk.flush, more.samples);
+        let key = (chunk.flush, chunk.image, chunk.subject);
+        let sum = self.elsewhere.entry(key).or_insert(Elsewhere {
+            id: chunk.id,
+            process,
+            place: chunk.place,
+            samples: 0,
+            weight: 0,
+        });
+        sum.samples = sum.samples.saturating_add(more.samples);
+        sum.weight = sum.weight.saturating_add(more.weight);
+        Ok(())
+    }
+
+    /// Puts into the view what interrupts elsewhere add up to: one row for an image and access tag
+    /// of a flush, at the first of the addresses that a chunk of them is about.
+    fn put_elsewhere(&mut self) -> Result<(), Stop> {
+        for ((flush, image, subject), sum) in std::mem::take(&mut self.elsewhere) {
+            let chunk = ChunkOfSource {
+                id: sum.id,
+                flush,
+                kind: ChunkKind::Cycles,
+                image,
+                subject,
+                place: sum.place,
+            };
+            let (address, _) = addresses_of(chunk.kind, chunk.place.bucket);
+            let row = CyclesOf {
+                process: self.put_process(sum.process, flush)?,
+                address,
+                caller: None,
+                samples: sum.samples,
+                weight: sum.weight,
+            };
+            self.put_chunk(&chunk, encode_cycles(&[row]))?;
+        }
+        Ok(())
     }
 
     /// Counts the interrupts that the view would show of chunks.

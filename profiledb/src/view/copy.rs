@@ -1,12 +1,14 @@
 //! One database into the view: which of its rows, and as what.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use rusqlite::{Connection, Params, Row, Rows};
 use selection::Selection;
 
+use super::chunks::Elsewhere;
 use super::refer::{FlushOfSource, ImageOfSource, PcOfSource, SubjectOfSource};
 use super::target::Target;
 use super::{Stop, Viewer};
@@ -43,6 +45,8 @@ pub(super) struct Copy<'a> {
     pub(super) parameters: HashMap<i64, i64>,
     /// Addresses of PCs that chunks of the view have, by the images of the source.
     pub(super) shown: HashMap<i64, HashSet<u64>>,
+    /// By flush, image and access tag of the source.
+    pub(super) elsewhere: BTreeMap<(i64, i64, i64), Elsewhere>,
     /// PCs that were just read.
     pub(super) read: [Option<(i64, StoredPc)>; 2],
 }
@@ -80,6 +84,7 @@ impl<'a> Copy<'a> {
             pcs: HashMap::new(),
             parameters: HashMap::new(),
             shown: HashMap::new(),
+            elsewhere: BTreeMap::new(),
             read: [None, None],
         }
     }

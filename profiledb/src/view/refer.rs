@@ -1,7 +1,7 @@
 //! What the rows of a source refer to: judged once, and put into the view when a row that
 //! goes there refers to it.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::rc::Rc;
 
 use super::Stop;
@@ -171,7 +171,7 @@ impl Copy<'_> {
         if started != last.epoch.started || !self.filter.takes_epoch(id) {
             return Ok(());
         }
-        self.read_flushes(&HashMap::from([(of_source, id)]))?;
+        self.read_flushes(&std::iter::once((of_source, id)).collect())?;
         self.flushes
             .retain(|_, flush| saved.is_none_or(|saved| flush.started >= saved));
         let epoch = self
