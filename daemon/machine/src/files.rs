@@ -77,10 +77,30 @@ impl Version {
 /// What the files that were mapped are known by.
 #[derive(Debug, Default)]
 pub struct Files {
-    known: FxHashMap<Inode, (Version, Option<LastingIdentity>)>,
+    known: FxHashMap<Inode, KnownFile>,
     /// The mapping before, if its file was found: a file is mapped in several parts, one after the
     /// other. `None`: it was not found.
     last: Option<Last>,
+}
+
+/// A file that was looked at.
+#[derive(Debug)]
+struct KnownFile {
+    version: Version,
+    /// `None`: it is no ELF file.
+    known: Option<LastingIdentity>,
+    /// When it was changed, in wall-clock nanoseconds, and when it was last seen to be this
+    /// version, by the clock of samples.
+    changed: i64,
+    looked: u64,
+}
+
+impl KnownFile {
+    /// Whether what was mapped at a time, by the clock of samples and by that on the wall, was this
+    /// version: the file was there before and had not changed when it was looked at behind it.
+    fn was_mapped(&self, time: u64, mapped: i64) -> bool {
+        time <= self.looked && self.changed < mapped.saturating_sub(CLOCK_GRAIN)
+    }
 }
 
 /// A mapping whose file was looked at.
@@ -108,6 +128,15 @@ impl Files {
         let Some(inode) = Inode::of(mmap).filter(|_| !mmap.shared()) else {
             return;
         };
+        // Processes by the hundred map the same few files: one look at each stands for all that
+        // were heard of together.
+        let known = self.known.get(&inode);
+        if let Some(file) = known.filter(|file| file.was_mapped(mmap.time, mapped)) {
+            if let Some(known) = file.known.clone() {
+                mmap.identity = known.into();
+            }
+            return;
+        }
         let is_part = |last: &Last| {
             let times = last.mapped..=last.looked;
             last.pid == mmap.pid && last.inode == inode && times.contains(&mapped)
@@ -131,13 +160,13 @@ impl Files {
 
     /// What a file that a mapping is of was known by when it was looked at, if it was.
     pub fn known_of(&self, mmap: &Mmap) -> Option<MmapIdentity> {
-        let (_, known) = self.known.get(&Inode::of(mmap)?)?;
-        known.clone().map(MmapIdentity::from)
+        let file = self.known.get(&Inode::of(mmap)?)?;
+        file.known.clone().map(MmapIdentity::from)
     }
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        let ids = self.known.values().filter_map(|(_, id)| id.as_ref());
+        let ids = self.known.values().filter_map(|file| file.known.as_ref());
         let id = |known: &LastingIdentity| match known {
             LastingIdentity::BuildId(id) => id.capacity(),
             LastingIdentity::Content(id) => id.capacity(),
@@ -159,9 +188,10 @@ impl Files {
                 && elf::last_change(metadata) < mapped.saturating_sub(CLOCK_GRAIN)
         };
         let path = mmap.path.to_str()?;
+        // To find a process's mapping takes several times as long as to find a path.
         if let Some(found) = self
-            .known_or_read(&mapping, inode, is_mapped)
-            .or_else(|| self.known_or_read(path, inode, unchanged))
+            .known_or_read(path, inode, unchanged)
+            .or_else(|| self.known_or_read(&mapping, inode, is_mapped))
         {
             return Some(found);
         }
@@ -183,11 +213,13 @@ impl Files {
         is_meant: impl Fn(&Metadata) -> bool,
     ) -> Option<Option<LastingIdentity>> {
         let good = |metadata: &Metadata| metadata.is_file() && is_meant(metadata);
+        let looked = sampler::clock_now();
         let there = fs::metadata(path).ok().filter(good)?;
-        if let Some((version, known)) = self.known.get(&inode)
-            && *version == Version::of(&there)
+        if let Some(file) = self.known.get_mut(&inode)
+            && file.version == Version::of(&there)
         {
-            return Some(known.clone());
+            file.looked = looked;
+            return Some(file.known.clone());
         }
         let file = File::open(path).ok()?;
         // It may be another one by now.
@@ -203,7 +235,13 @@ impl Files {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        self.known.insert(inode, (version, known.clone()));
+        let file = KnownFile {
+            version,
+            known: known.clone(),
+            changed: elf::last_change(&opened),
+            looked,
+        };
+        self.known.insert(inode, file);
         Some(known)
     }
 }
@@ -232,7 +270,7 @@ mod tests {
         let metadata = fs::metadata(path).expect("the file is there");
         let number = |n: u64| u32::try_from(n).expect("a device number");
         Mmap {
-            time: 0,
+            time: sampler::clock_now(),
             pid: Pid(u32::MAX),
             tid: Tid(u32::MAX),
             address: 0x1000,
@@ -254,6 +292,31 @@ mod tests {
         let mut mmap = gone(path);
         files.identify(&mut mmap, mapped);
         mmap.identity
+    }
+
+    /// One look at a file stands for all mappings before it, and for none behind.
+    #[test]
+    fn one_look() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("one");
+        let own = std::env::current_exe().expect("this program");
+        fs::copy(&own, &path).expect("a copy");
+        let changed = elf::last_change(&fs::metadata(&path).expect("the copy"));
+        let after = changed + 10 * CLOCK_GRAIN;
+        let mut files = Files::default();
+        let mut before = [gone(&path), gone(&path), gone(&path)];
+        let [first, second, early] = &mut before;
+        files.identify(first, after);
+        let mut later = gone(&path);
+        fs::remove_file(&path).expect("it was there");
+        files.last = None;
+        files.identify(second, after);
+        assert!(matches!(second.identity, MmapIdentity::BuildId(_)));
+        assert_eq!(first.identity, second.identity);
+        for (mmap, mapped) in [(early, changed), (&mut later, after)] {
+            files.identify(mmap, mapped);
+            assert!(matches!(mmap.identity, MmapIdentity::Inode { .. }));
+        }
     }
 
     /// A file is known by its path if it has not changed since it was mapped, and not otherwise.
