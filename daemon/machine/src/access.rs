@@ -420,13 +420,24 @@ impl AddressSpace<'_> {
     }
 }
 
-/// Whether what is stored between two addresses may be the byte at `other`: the same byte of the
-/// same file (memory without a file has one, if it is shared).
+/// Whether what is stored between two addresses may be the byte at `other`.
+///
+/// Of shared memory that is any byte at the same place in a page. Its file and offset do not tell:
+/// both rings of `io_uring` are the same pages, BPF maps those of a ring twice in a row, what lies
+/// in an overlay has another inode in the layer below, a disk may have several nodes. And `mremap`
+/// has two mappings change places without a word.
 fn is_same_memory(stored: &Vma, (first, last): (u64, u64), read: &Vma, other: u64) -> bool {
     let file = |vma: &Vma| (vma.major, vma.minor, vma.inode);
     // What goes to private memory shows nowhere else, and private memory without a file is nowhere
     // else.
-    if !stored.shared || (read.inode == 0 && !read.shared) || file(stored) != file(read) {
+    if !stored.shared || (read.inode == 0 && !read.shared) {
+        return false;
+    }
+    if read.shared {
+        return other.wrapping_sub(first) % PAGE <= last - first;
+    }
+    // A private mapping of a file shows what is stored to that.
+    if file(stored) != file(read) {
         return false;
     }
     let offset = |vma: &Vma, address: u64| (address - vma.start).wrapping_add(vma.offset);
@@ -647,8 +658,9 @@ mod tests {
         assert_eq!(parts(PartVerdict::MayFault).0, Verdict::MayFault);
     }
 
-    /// Shared mappings of one file meet where their file offsets do. A private one shows what is
-    /// stored through a shared one, but not the other way round. Private memory meets nothing.
+    /// Shared mappings meet at the same places of pages, whatever they are of. A private one shows
+    /// what is stored to its file through a shared one, but not the other way round. Private memory
+    /// meets nothing.
     #[test]
     fn same_memory() {
         let space = |start: u64, offset: u64, shared: bool| Vma {
@@ -665,13 +677,18 @@ mod tests {
         };
         assert!(store(&one, 0x2010, &two, 0x8010));
         assert!(store(&two, 0x8010, &one, 0x2017));
-        assert!(!store(&one, 0x1010, &two, 0x8010));
-        assert!(!store(&two, 0x9010, &one, 0x2010));
+        assert!(store(&one, 0x1010, &two, 0x8010) && store(&two, 0x9010, &one, 0x2010));
+        assert!(!store(&one, 0x1010, &two, 0x8018) && !store(&two, 0x900f, &one, 0x200e));
         let private = space(0x8000, 0x1000, false);
         assert!(store(&one, 0x2010, &private, 0x8010));
+        assert!(!store(&one, 0x1010, &private, 0x8010));
         assert!(!store(&private, 0x8010, &one, 0x2010));
-        let other = Vma { inode: 8, ..two };
+        let other = Vma {
+            inode: 8,
+            ..private
+        };
         assert!(!store(&one, 0x2010, &other, 0x8010));
+        assert!(store(&one, 0x2010, &Vma { inode: 8, ..two }, 0x8010));
         assert!(!store(&one, 0x2010, &RW, 0x1010) && !store(&RW, 0x1010, &one, 0x2010));
         // A long store reaches all pages between.
         assert!(is_same_memory(&one, (0x1000, 0x2fff), &two, 0x8abc));

@@ -100,10 +100,14 @@ impl SampleMemory<'_, '_> {
 
     /// Whether others may write some of these bytes, and nobody has looked a second time.
     fn is_seen_once(&self, captured: &Captured<'_>, address: u64, len: usize) -> bool {
+        !captured.capture.second_look && self.are_exposed(address, len)
+    }
+
+    /// Whether others may write some of these bytes.
+    fn are_exposed(&self, address: u64, len: usize) -> bool {
         let last = address.saturating_add((len as u64).saturating_sub(1));
         let is_exposed = |address| self.space.may_be_exposed(ProcessAddress(address));
-        !captured.capture.second_look
-            && (is_exposed(address) || last / 4096 != address / 4096 && is_exposed(last))
+        is_exposed(address) || last / 4096 != address / 4096 && is_exposed(last)
     }
 
     /// The copy of the stack, which was made behind all pieces. What others may write of it was
@@ -114,12 +118,15 @@ impl SampleMemory<'_, '_> {
         }
         let start = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
         let copied = self.stack.get(start..start.checked_add(len)?)?;
-        if let Some(captured) = self.captured {
-            if self.is_seen_once(captured, address, len) {
+        match self.captured {
+            Some(captured) if self.is_seen_once(captured, address, len) => {
                 self.seen_once = true;
                 return None;
             }
-            captured.pieces().close();
+            Some(captured) => captured.pieces().close(),
+            // A stack may lie in memory that is shared.
+            None if self.are_exposed(address, len) => return None,
+            None => {}
         }
         Some(copied)
     }
