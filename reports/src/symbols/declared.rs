@@ -37,7 +37,8 @@ impl Symbols<'_> {
         image: usize,
         entries: &BTreeSet<u64>,
     ) -> BTreeMap<u64, Declaration> {
-        let read = |file: &Elf| variables::parameters(file, entries);
+        let names = self.linked_names(image, entries);
+        let read = |file: &Elf| variables::parameters(file, entries, &names);
         self.ask_debug_files(image, read, BTreeMap::is_empty)
     }
 
