@@ -190,6 +190,11 @@ fn declarations(
             let mut all = declaration.parameters.iter();
             all.any(|parameter| parameter.passed == Passed::Integer(index))
         };
+        let is_read_there = |passed| match passed {
+            Passed::Integer(index) => live.arguments.iter().any(|live| live.index == index),
+            Passed::Vector(number, _) => callees.takes_vector(*callee, number) == Some(true),
+            Passed::Stack | Passed::Unread => false,
+        };
         let function = view.symbols.function_of(*callee);
         let function = function.and_then(|id| view.symbols.function(id));
         // What has no name may be a clone.
@@ -197,6 +202,7 @@ fn declarations(
             && live.known
             && live.convention == Convention::Platform
             && live.arguments.iter().all(|live| is_declared(live.index))
+            && declaration.agrees(is_read_there)
             && !is_clone(&view.symbols.name_of(*callee));
         let is_read = |number| callees.takes_vector(*callee, number) != Some(false);
         agrees.then(|| (*callee, declaration.clone().passed(is_read)))

@@ -19,7 +19,7 @@ use crate::elf::Elf;
 use crate::liveness::Argument;
 use crate::sections::{Sections, Slice};
 
-pub(crate) use self::places::{Places, places};
+pub(crate) use self::places::{Places, is_absent, places};
 pub(crate) use self::results::{ResultRegister, without_result};
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
@@ -53,9 +53,12 @@ impl Declared {
 pub(crate) fn declared(image: &Elf, entries: &BTreeSet<u64>) -> Declared {
     let mut found = Declared::default();
     // What was found before a broken unit stays found.
+    let mut differing = BTreeSet::new();
     let _ = search(image, entries, |dwarf, unit| {
-        search_unit(dwarf, unit, entries, &mut found)
+        search_unit(dwarf, unit, entries, (&mut found, &mut differing))
     });
+    let Declared { arguments, .. } = &mut found;
+    arguments.retain(|entry, _| !differing.contains(entry));
     found
 }
 
@@ -126,11 +129,13 @@ fn covers_any(
     false
 }
 
+/// Adds what a unit declares, and the entries that functions with different arguments share, as
+/// linkers fold them.
 fn search_unit<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     entries: &BTreeSet<u64>,
-    found: &mut Declared,
+    (found, differing): (&mut Declared, &mut BTreeSet<u64>),
 ) -> gimli::Result<()> {
     let mut cursor = unit.entries();
     let (mut convention, mut believed, mut has_types) = (None, false, false);
@@ -173,20 +178,25 @@ fn search_unit<'a>(
         }
     }
     for (address, function) in functions {
-        // LLVM tells conventions, and may move parameters of local functions.
-        let places = match believed && is_gcc {
+        let places = match believed {
             true => places(dwarf, unit, function, address)?,
             false => Places::Platform,
         };
+        // LLVM tells conventions, and passes other things where it sees all callers.
         found
             .windows
-            .extend((places == Places::Windows).then_some(address));
+            .extend((is_gcc && places == Places::Windows).then_some(address));
         if believed
             && places == Places::Platform
             && tells_parameters(unit, &unit.entry(function)?, has_types)
-            && let Some(arguments) = arguments(dwarf, unit, function)
+            && let Some(arguments) = arguments(dwarf, unit, function, (address, is_gcc))
         {
-            found.arguments.insert(address, arguments);
+            let known = found.arguments.insert(address, arguments.clone());
+            differing.extend(
+                known
+                    .is_some_and(|known| known != arguments)
+                    .then_some(address),
+            );
             // LLVM passes anything for what it sees unread, also to functions that other files may
             // call.
             found.left_out.extend((!is_gcc).then_some(address));
@@ -320,6 +330,7 @@ fn arguments<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,
     function: UnitOffset,
+    (entry, is_gcc): (u64, bool),
 ) -> Option<Vec<Argument>> {
     let declaration = unit.entry(function).ok()?;
     attribute(unit, &declaration, gimli::DW_AT_external)?;
@@ -332,18 +343,24 @@ fn arguments<'a>(
     let mut arguments = Vec::new();
     let mut next = 0_u8;
     while let Ok(Some(child)) = children.next() {
-        let entry = child.entry();
-        if entry.tag() != gimli::DW_TAG_formal_parameter {
+        let parameter = child.entry();
+        if parameter.tag() != gimli::DW_TAG_formal_parameter {
             continue;
         }
-        match kind(dwarf, unit, attribute(unit, entry, gimli::DW_AT_type)?)? {
+        let of = (entry, is_gcc);
+        let is_absent = is_absent(dwarf, unit, &declaration, parameter, of).ok()?;
+        // What GCC passes to a copy in place of what it leaves out is not declared at all.
+        if is_absent && is_gcc {
+            return None;
+        }
+        match kind(dwarf, unit, attribute(unit, parameter, gimli::DW_AT_type)?)? {
             PassingClass::Integer(bits) if next < 6 => {
                 let register = PLATFORM[usize::from(next)];
-                arguments.push(Argument {
+                arguments.extend((!is_absent).then_some(Argument {
                     index: next,
                     bits,
                     register,
-                });
+                }));
                 next += 1;
             }
             PassingClass::Integer(_) | PassingClass::Vector(_) | PassingClass::Elsewhere => {}
@@ -456,7 +473,9 @@ fn integer(bytes: u64) -> Option<PassingClass> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{entry_of, fixture, image_of, opened, own, parameters, symbols_of};
+    use crate::elf::tests::{
+        entry_of, fixture, image_of, opened, own, parameters, passed, symbols_of,
+    };
 
     /// Declarations of another language, as this program's own, are not believed.
     #[test]
@@ -521,6 +540,27 @@ mod tests {
             assert_eq!(found.windows, BTreeSet::from([entry]), "{name}");
             assert_eq!(found.arguments, BTreeMap::new(), "{name}");
         }
+    }
+
+    /// What is not passed as it is declared is no argument. Functions that share their code have
+    /// those on which they agree.
+    #[test]
+    fn passed_otherwise() {
+        let elf = passed();
+        let arguments = |name: &str| {
+            let entry = entry_of(&elf, name);
+            let found = declared(&elf, &BTreeSet::from([entry])).arguments;
+            let arguments = found.get(&entry)?.iter();
+            Some(
+                arguments
+                    .map(|one| (one.index, one.bits))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(arguments("passed_kept"), Some(vec![(0, 64), (1, 64)]));
+        assert_eq!(arguments("promoted"), Some(vec![(1, 64)]));
+        assert_eq!(arguments("linked_user"), Some(vec![(0, 64), (1, 64)]));
+        assert_eq!(arguments("named_own"), Some(vec![(0, 64), (1, 64)]));
     }
 
     /// LLVM leaves out what it sees unread, also in calls of what other files may call.

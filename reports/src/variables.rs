@@ -4,14 +4,16 @@ mod held;
 mod language;
 mod meant;
 mod numbers;
+mod twins;
+mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, Places, attribute, covered, entry_address, is_c, is_c_alone, is_of_gcc, kind,
-    places, search, tells_parameters, unqualified,
+    PassingClass, Places, attribute, covered, entry_address, is_absent, is_c, is_c_alone,
+    is_of_gcc, kind, places, search, tells_parameters, units,
 };
 use crate::elf::Elf;
 use crate::sections::Slice;
@@ -20,13 +22,13 @@ pub(crate) use held::{Variable, held, named};
 pub(crate) use language::{Language, language};
 pub(crate) use meant::{Head, Meant, Scope, head, meant};
 pub(crate) use numbers::NumberType;
+use twins::Twins;
+use types::{type_text, words};
 
 /// Longer names are none that a person gave.
 const LONGEST: usize = 64;
 /// Types that a type refers to one through another.
 const MAX_CHAIN: usize = 32;
-/// Enumerators of one type.
-const MAX_ENUMERATORS: usize = 1024;
 /// A type without a name.
 const UNNAMED: &str = "?";
 /// Registers for integer arguments, and for floating-point ones.
@@ -46,18 +48,33 @@ pub(crate) struct Declaration {
     pub(crate) is_sure: bool,
     /// Callers may leave out what the function does not read: only GCC's leave out nothing.
     pub(crate) may_lack: bool,
+    /// Where those would be passed of which debug information tells no place at the entry: if the
+    /// function reads that, something else is passed.
+    pub(crate) absent: Vec<Passed>,
 }
 
 impl Declaration {
     /// The parameter in the integer register of this number.
     pub(crate) fn integer(&self, number: u8) -> Option<&Parameter> {
+        let passed = Passed::Integer(number);
         let mut parameters = self.parameters.iter();
-        parameters.find(|one| one.passed == Passed::Integer(number))
+        parameters.find(|one| one.passed == passed && !self.absent.contains(&passed))
+    }
+
+    /// Whether nothing is read of what would be passed if the function were as it is declared, but
+    /// may not be.
+    pub(crate) fn agrees(&self, is_read: impl Fn(Passed) -> bool) -> bool {
+        !self.absent.iter().any(|passed| is_read(*passed))
     }
 
     /// What is passed for sure: of parameters that callers may leave out, those in vector registers
     /// that the function reads.
     pub(crate) fn passed(mut self, is_read: impl Fn(u8) -> bool) -> Declaration {
+        for parameter in &mut self.parameters {
+            if self.absent.contains(&parameter.passed) {
+                parameter.passed = Passed::Unread;
+            }
+        }
         for parameter in self.parameters.iter_mut().filter(|_| self.may_lack) {
             if let Passed::Vector(number, _) = parameter.passed
                 && !is_read(number)
@@ -66,6 +83,16 @@ impl Declaration {
             }
         }
         self
+    }
+
+    /// Whether another one tells the same of what is passed.
+    fn is_alike(&self, other: &Declaration) -> bool {
+        let told = |of: &Declaration| {
+            let parameters = of.parameters.iter();
+            let told = parameters.map(|one| (one.name.clone(), one.of.clone()));
+            told.collect::<Vec<_>>()
+        };
+        self.is_whole == other.is_whole && told(self) == told(other)
     }
 
     /// The names of all parameters, if all are known and have one.
@@ -170,11 +197,17 @@ impl Parameter {
 type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// What is declared of the functions with these entries.
-pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, Declaration> {
-    let mut found = BTreeMap::new();
+/// What is declared of the functions with these entries, of which symbol tables have these names.
+/// Nothing is said of code that functions with different parameters share.
+pub(crate) fn parameters(
+    image: &Elf,
+    entries: &BTreeSet<u64>,
+    names: &BTreeMap<u64, Vec<String>>,
+) -> BTreeMap<u64, Declaration> {
+    let mut found: BTreeMap<u64, Option<Declaration>> = BTreeMap::new();
+    let mut others: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let _ = search(image, entries, |dwarf, unit| {
-        let mut functions = Vec::new();
+        let (mut functions, mut bare) = (Vec::new(), Vec::new());
         let mut cursor = unit.entries();
         let (mut is_c_unit, mut is_gcc, mut has_types) = (false, false, false);
         let mut may_be_old = false;
@@ -185,13 +218,18 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
                 is_gcc = is_of_gcc(dwarf, unit, entry);
             }
             has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
-            if entry.tag() == gimli::DW_TAG_subprogram
-                && let Some(address) = entry_address(dwarf, unit, entry)?
-                && entries.contains(&address)
-            {
-                functions.push((address, entry.offset()));
+            if entry.tag() != gimli::DW_TAG_subprogram {
+                continue;
+            }
+            match entry_address(dwarf, unit, entry)? {
+                Some(address) if entries.contains(&address) => {
+                    functions.push((address, entry.offset()));
+                }
+                address if twins::is_bare(entry, address) => bare.push(entry.offset()),
+                _ => {}
             }
         }
+        let twins = Twins::new(dwarf, unit, bare);
         for (address, function) in functions {
             let entry = unit.entry(function)?;
             if !tells_parameters(unit, &entry, has_types) {
@@ -207,16 +245,47 @@ pub(crate) fn parameters(image: &Elf, entries: &BTreeSet<u64>) -> BTreeMap<u64, 
             let is_plain = result.is_none_or(|result| kind(dwarf, unit, result).is_some());
             let is_prototyped = attribute(unit, &entry, gimli::DW_AT_prototyped).is_some();
             let is_old = may_be_old && !is_prototyped;
-            let mut declaration = declaration(dwarf, unit, function, is_old)?;
+            let of = (address, is_gcc);
+            let mut declaration = declared_as(dwarf, unit, function, of, is_old)?;
             declaration.may_lack = !is_gcc;
-            let is_moved = is_gcc && places(dwarf, unit, function, address)? != Places::Platform;
-            declaration.is_sure &= !is_moved;
+            if is_c_unit && places(dwarf, unit, function, address)? != Places::Platform {
+                declaration.is_sure = false;
+                for parameter in &mut declaration.parameters {
+                    parameter.passed = Passed::Unread;
+                }
+            }
             declaration.is_sure &= is_c_unit && is_normal && is_open && is_plain;
-            found.insert(address, declaration);
+            let names = names.get(&address).map_or(&[][..], Vec::as_slice);
+            let other_names = twins.others(&entry, names);
+            if is_c_unit && !other_names.is_empty() {
+                others.insert(address, other_names);
+            }
+            let mut is_alone = !is_c_unit || twins.goes_by(&entry, names);
+            for twin in twins.of(&entry, names) {
+                let other = declared_as(dwarf, unit, twin, of, is_old)?;
+                is_alone &= other.is_alike(&declaration);
+            }
+            let known = found.entry(address).or_insert(Some(declaration.clone()));
+            match known {
+                Some(known) if is_alone && known.is_alike(&declaration) => {
+                    known.is_sure &= declaration.is_sure;
+                    known.may_lack |= declaration.may_lack;
+                }
+                _ => *known = None,
+            }
         }
         Ok(())
     });
-    found
+    others.retain(|address, _| found.get(address).is_some_and(Option::is_some));
+    if !others.is_empty() && twins::is_searched(image) {
+        units(image, |dwarf, unit| {
+            let _ = twins::elsewhere(dwarf, unit, &others, &mut found);
+        });
+    }
+    let known = found.into_iter();
+    known
+        .filter_map(|(address, of)| Some((address, of?)))
+        .collect()
 }
 
 /// What a function returns in a register.
@@ -270,13 +339,16 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
         .collect()
 }
 
-/// The declaration of a function, which may be an old one of C: without a prototype.
-fn declaration<'a>(
+/// The declaration of a function with this entry, which GCC made or another compiler, and which may
+/// be an old one of C: without a prototype.
+fn declared_as<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
     function: UnitOffset,
+    (entered, is_gcc): (u64, bool),
     is_old: bool,
 ) -> gimli::Result<Declaration> {
+    let root = unit.entry(function)?;
     let mut tree = unit.entries_tree(Some(function))?;
     let mut children = tree.root()?.children();
     let mut declaration = Declaration {
@@ -284,6 +356,7 @@ fn declaration<'a>(
         is_whole: true,
         is_sure: true,
         may_lack: false,
+        absent: Vec::new(),
     };
     let (mut integers, mut vectors) = (0, 0);
     while let Some(child) = children.next()? {
@@ -320,6 +393,9 @@ fn declaration<'a>(
             declaration.is_sure = false;
             break;
         };
+        if is_absent(dwarf, unit, &root, entry, (entered, is_gcc))? {
+            declaration.absent.push(passed);
+        }
         declaration.parameters.push(Parameter {
             name: name_of(dwarf, unit, entry),
             of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| UNNAMED.to_owned()),
@@ -346,125 +422,16 @@ fn whole_name<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) 
     (!name.is_empty() && name.len() <= LONGEST).then_some(name)
 }
 
-/// A type as C writes it.
-fn type_text<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    of: Option<AttributeValue<Slice<'a>>>,
-    depth: usize,
-) -> Option<String> {
-    let Some(of) = of else {
-        return Some("void".to_owned());
-    };
-    let AttributeValue::UnitRef(offset) = of else {
-        return None;
-    };
-    if depth > MAX_CHAIN {
-        return None;
-    }
-    let entry = unit.entry(offset).ok()?;
-    let inner = || {
-        let inner = entry.attr_value(gimli::DW_AT_type);
-        type_text(dwarf, unit, inner, depth + 1)
-    };
-    let behind = |mark: &str| {
-        let inner = inner()?;
-        let space = if inner.ends_with(['*', '&']) { "" } else { " " };
-        Some(format!("{inner}{space}{mark}"))
-    };
-    match entry.tag() {
-        gimli::DW_TAG_pointer_type => behind("*"),
-        gimli::DW_TAG_reference_type => behind("&"),
-        gimli::DW_TAG_rvalue_reference_type => behind("&&"),
-        gimli::DW_TAG_const_type => {
-            let inner = inner()?;
-            // The pointer itself is meant.
-            match inner.ends_with(['*', '&']) {
-                true => Some(inner),
-                false => Some(format!("const {inner}")),
-            }
-        }
-        gimli::DW_TAG_volatile_type | gimli::DW_TAG_restrict_type | gimli::DW_TAG_atomic_type => {
-            inner()
-        }
-        gimli::DW_TAG_subroutine_type => Some("function".to_owned()),
-        gimli::DW_TAG_base_type
-        | gimli::DW_TAG_typedef
-        | gimli::DW_TAG_class_type
-        | gimli::DW_TAG_structure_type
-        | gimli::DW_TAG_union_type
-        | gimli::DW_TAG_enumeration_type
-        | gimli::DW_TAG_unspecified_type => whole_name(dwarf, unit, &entry),
-        _ => None,
-    }
-}
-
-/// What the values of a type are called.
-fn words<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    of: AttributeValue<Slice<'a>>,
-) -> gimli::Result<Words> {
-    let Some((entry, _)) = unqualified(unit, of) else {
-        return Ok(Words::None);
-    };
-    match (entry.tag(), entry.attr_value(gimli::DW_AT_encoding)) {
-        (gimli::DW_TAG_enumeration_type, _) => enumerators(dwarf, unit, &entry),
-        (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_boolean))) => {
-            Ok(Words::Truth)
-        }
-        (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_signed_char)))
-            if name_of(dwarf, unit, &entry).as_deref() == Some("char") =>
-        {
-            Ok(Words::Characters)
-        }
-        _ => Ok(Words::None),
-    }
-}
-
-fn enumerators<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    of: &Entry<'a>,
-) -> gimli::Result<Words> {
-    let size = of.attr_value(gimli::DW_AT_byte_size);
-    let bits = match size.and_then(|size| size.udata_value()) {
-        Some(size @ 1..=8) => 8 * size,
-        _ => return Ok(Words::None),
-    };
-    let mut tree = unit.entries_tree(Some(of.offset()))?;
-    let mut children = tree.root()?.children();
-    let mut names = BTreeMap::new();
-    while let Some(child) = children.next()? {
-        let entry = child.entry();
-        if entry.tag() != gimli::DW_TAG_enumerator || names.len() >= MAX_ENUMERATORS {
-            continue;
-        }
-        let value = entry.attr_value(gimli::DW_AT_const_value);
-        let value = value.and_then(|value| match value.udata_value() {
-            Some(value) => Some(value),
-            None => value.sdata_value().map(i64::cast_unsigned),
-        });
-        if let (Some(value), Some(name)) = (value, name_of(dwarf, unit, entry)) {
-            // The first of several names of a value is the one that is shown.
-            names
-                .entry(value & (u64::MAX >> (64 - bits)))
-                .or_insert(name);
-        }
-    }
-    Ok(Words::Enumerators(names))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::{entry_of, fixture, opened, parameters as compiled};
+    use crate::elf::tests::{entry_of, fixture, opened, parameters as compiled, passed};
 
     /// What is declared of a function that is compiled in several ways.
     fn declared_of(name: &str) -> Option<Declaration> {
         let elf = compiled();
         let entry = entry_of(&elf, name);
-        parameters(&elf, &BTreeSet::from([entry])).remove(&entry)
+        parameters(&elf, &BTreeSet::from([entry]), &BTreeMap::new()).remove(&entry)
     }
 
     /// Where debug information has no parameters at all, nothing is declared.
@@ -511,6 +478,62 @@ mod tests {
         assert!(!is_sure("gcc_windows") && !is_sure("plain_windows"));
     }
 
+    /// What is declared of a function that is passed otherwise, or shares its code.
+    fn declared_there(name: &str) -> Option<Declaration> {
+        let elf = passed();
+        let entry = entry_of(&elf, name);
+        let here = BTreeSet::from([entry]);
+        let functions = symbols::Functions::new(elf.binary(), None);
+        let names = BTreeMap::from([(entry, functions.names_at(entry))]);
+        parameters(&elf, &here, &names).remove(&entry)
+    }
+
+    /// With all callers in sight, LLVM passes what a pointer points to in its place: that shows in
+    /// a parameter without a place.
+    #[test]
+    fn promoted() {
+        let declared = declared_there("promoted").expect("is declared");
+        assert_eq!(declared.absent, [Passed::Integer(0)]);
+        assert!(!declared.agrees(|passed| passed == Passed::Integer(0)));
+        assert!(declared.agrees(|passed| passed == Passed::Integer(1)));
+        assert_eq!(declared.integer(0), None);
+        let passed = declared.passed(|_| true).parameters;
+        assert_eq!(passed[0].passed, Passed::Unread);
+        assert_eq!(passed[1].passed, Passed::Integer(1));
+        let kept = declared_there("passed_kept").expect("is declared");
+        assert!(kept.is_sure && kept.absent.is_empty());
+    }
+
+    /// GCC's copies of functions have what they are no longer passed behind all other parameters.
+    #[test]
+    fn reordered() {
+        let declared = declared_there("ordered.constprop").expect("is declared");
+        assert!(!declared.is_sure);
+        let mut passed = declared.parameters.iter().map(|one| one.passed);
+        assert!(passed.all(|passed| passed == Passed::Unread));
+    }
+
+    /// Code that functions with different parameters share has none of their names; that of one
+    /// function with several names has them.
+    #[test]
+    fn shared_code() {
+        for name in ["twin_money", "twin_length", "linked_user", "linked_packet"] {
+            assert_eq!(declared_there(name), None, "{name}");
+        }
+        for name in ["apart_user", "apart_packet"] {
+            assert_eq!(declared_there(name), None, "{name}");
+        }
+        let text = |name| {
+            let declared: Declaration = declared_there(name).expect("is declared");
+            let parameters = declared.parameters.iter().map(Parameter::text);
+            (parameters.collect::<Vec<String>>(), declared.is_sure)
+        };
+        let both = || ["long int a", "long int b"].map(str::to_owned).to_vec();
+        for name in ["named_own", "named_other"] {
+            assert_eq!(text(name), (both(), true), "{name}");
+        }
+    }
+
     /// LLVM leaves out what it sees unread: only what the function reads is passed for sure.
     #[test]
     fn unread() {
@@ -533,6 +556,7 @@ mod tests {
         let found = parameters(
             &elf,
             &BTreeSet::from([0x1020, 0x1040, 0x1080, 0x1090, 0x9999]),
+            &BTreeMap::new(),
         );
         let text = |entry: u64| {
             let declared: &Declaration = found.get(&entry).expect("is declared");
@@ -607,7 +631,7 @@ mod tests {
     #[test]
     fn values_with_names() {
         let elf = opened(&fixture());
-        let found = parameters(&elf, &BTreeSet::from([0x1040]));
+        let found = parameters(&elf, &BTreeSet::from([0x1040]), &BTreeMap::new());
         let words = |index: usize, value| found[&0x1040].parameters[index].words.of(value);
         assert_eq!(words(4, 1).as_deref(), Some("GREEN"));
         assert_eq!(words(4, 2), None);

@@ -144,6 +144,9 @@ impl<'p> View<'p> {
                 Extent::Exactly(places) => view.at(places),
                 Extent::Whole | Extent::Around => view.select(name, needs.stubs)?,
             });
+            let found = view.functions.iter().flatten().copied().collect();
+            let note = view.shown_as(name, &found);
+            view.notes.extend(note);
         }
         Ok(view)
     }

@@ -12,6 +12,10 @@ use profiledb::{
 /// Build id of the fixture.
 const BUILD_ID: &str = "903a47543b09ee8b400230e9d293ed39e2d423e6";
 
+/// Where two functions of the image of shared code are, and its build id.
+const SHARED: u64 = 0x19b0;
+const SHARED_ID: &str = "4fde4925e45b29cddb1973974dfc5961b4ef03c3";
+
 /// What the first argument's register holds; the others hold the numbers behind it.
 const VALUE: u64 = 0xabcd_ef01_2345_6700;
 
@@ -21,6 +25,16 @@ fn image_path() -> PathBuf {
 
 /// A report in JSON on a profile of the fixture, which claims to have this build id.
 fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
+    report_of(&image_path(), build_id, write, args)
+}
+
+/// The same of any image, with these rows.
+fn report_of(
+    path: &Path,
+    build_id: &str,
+    write: impl Fn(&mut Flush<'_>, ImageRowId, ProcessRowId, SubjectRowId),
+    args: &[&str],
+) -> (serde_json::Value, String) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let database = dir.path().join("vcpi.db");
     let epoch = Epoch {
@@ -39,7 +53,7 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
     };
     let mut writer = Writer::create_epoch(&database, &epoch).expect("creates");
     let mut flush = writer.begin(0, 1).expect("begins");
-    let path = image_path().to_str().expect("is UTF-8").to_owned();
+    let path = path.to_str().expect("is UTF-8").to_owned();
     let image = Image {
         kind: ImageKind::File,
         path,
@@ -69,6 +83,33 @@ fn report(build_id: &str, args: &[&str]) -> (serde_json::Value, String) {
         serde_json::from_slice(&output.stdout).expect(&errors),
         errors,
     )
+}
+
+/// Functions that share their code are found by each of their names, which a note tells from the one
+/// that is shown, and have no parameters in common.
+#[test]
+fn functions_of_one_code() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/passed");
+    let write = |flush: &mut Flush<'_>, image, process, subject| {
+        let pc = flush.pc(image, SHARED, None).expect("pc");
+        let cycles = flush.cycles(process, subject, pc, None, 1, 100);
+        cycles.expect("cycles");
+        let list = list(process, subject, pc, None, "arg0", VALUE);
+        flush.hotlist(list).expect("hotlist");
+    };
+    let of = |name| report_of(&folder.join("passed.so"), SHARED_ID, write, &["args", name]);
+    let (rows, said) = of("linked_user");
+    let (others, said_of_other) = of("linked_packet");
+    assert_eq!(rows, others);
+    let shown = rows[0]["function"].as_str().expect("a function");
+    assert_eq!(rows[0]["args"][0]["name"], serde_json::Value::Null);
+    let told = |said: &str| said.contains(&format!("in common with {shown}"));
+    assert_eq!(told(&said), shown != "linked_user", "{said}");
+    assert_eq!(
+        told(&said_of_other),
+        shown != "linked_packet",
+        "{said_of_other}"
+    );
 }
 
 /// Calls of `declared` and of the stub, with all six registers as a collector sees them, one of

@@ -81,6 +81,16 @@ impl Functions {
         }
     }
 
+    /// All names that an address of code has.
+    #[must_use]
+    pub fn names_at(&self, address: u64) -> Vec<String> {
+        let list = self.symbols.list.get(..self.behind(address));
+        let here = list.unwrap_or_default().iter().rev();
+        let here = here.take_while(|symbol| symbol.start == address);
+        let names = here.filter(|symbol| !symbol.is_data);
+        names.map(|symbol| self.symbols.name(symbol)).collect()
+    }
+
     fn function(&self, symbol: &Symbol, end: u64) -> Function {
         Function {
             start: symbol.start,

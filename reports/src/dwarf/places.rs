@@ -37,7 +37,8 @@ enum Place {
 }
 
 /// What the places of the parameters of the function with this entry tell. GCC does not write that
-/// a function is declared to have another convention.
+/// a function is declared to have another convention, and no compiler that it passes something else
+/// in place of a parameter.
 pub(crate) fn places<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
@@ -49,6 +50,9 @@ pub(crate) fn places<'a>(
     let result = attribute(unit, &declaration, gimli::DW_AT_type);
     if result.is_some_and(|result| kind(dwarf, unit, result).is_none()) {
         return Ok(Places::Platform);
+    }
+    if is_reordered(unit, &declaration)? {
+        return Ok(Places::Other);
     }
     let by_frame = has_plain_frame(unit, &declaration)?;
     let mut tree = unit.entries_tree(Some(function))?;
@@ -96,6 +100,111 @@ pub(crate) fn places<'a>(
         (false, true) => Places::Windows,
         (false, false) => Places::Other,
     })
+}
+
+/// Whether a function has its parameters in another order than what it is an instance of: GCC puts
+/// those that a copy is no longer passed behind all others.
+fn is_reordered<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> gimli::Result<bool> {
+    let Some(AttributeValue::UnitRef(origin)) = function.attr_value(gimli::DW_AT_abstract_origin)
+    else {
+        return Ok(false);
+    };
+    let order = parameters(unit, origin, |parameter| Some(parameter.offset()))?;
+    let own = parameters(unit, function.offset(), |parameter| {
+        match parameter.attr_value(gimli::DW_AT_abstract_origin)? {
+            AttributeValue::UnitRef(of) => order.iter().position(|one| *one == of),
+            _ => None,
+        }
+    })?;
+    Ok(!own.is_sorted())
+}
+
+/// What `take` makes of the parameters of a function, in their order.
+fn parameters<'a, T>(
+    unit: &Unit<Slice<'a>>,
+    function: UnitOffset,
+    take: impl Fn(&Entry<'a>) -> Option<T>,
+) -> gimli::Result<Vec<T>> {
+    let mut tree = unit.entries_tree(Some(function))?;
+    let mut children = tree.root()?.children();
+    let mut found = Vec::new();
+    while let Some(child) = children.next()? {
+        let entry = child.entry();
+        if entry.tag() == gimli::DW_TAG_formal_parameter {
+            found.extend(take(entry));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a parameter may be passed nowhere: when its function is entered it is in no place, or is
+/// a constant, or is computed from no register. LLVM passes others in its place then, and GCC
+/// leaves it out of the copies that it makes of functions. Of GCC's other functions that says
+/// nothing: without `-fvar-tracking` it loses sight of what is not read.
+pub(crate) fn is_absent<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    function: &Entry<'a>,
+    parameter: &Entry<'a>,
+    (entry, is_gcc): (u64, bool),
+) -> gimli::Result<bool> {
+    if is_gcc && function.attr_value(gimli::DW_AT_abstract_origin).is_none() {
+        return Ok(false);
+    }
+    match parameter.attr_value(gimli::DW_AT_location) {
+        None => Ok(true),
+        Some(AttributeValue::Exprloc(all)) => Ok(what_is(unit, all)? == Kept::Computed),
+        Some(list) => {
+            let Some(mut list) = dwarf.attr_locations(unit, list)? else {
+                return Ok(false);
+            };
+            let mut is_in_memory = false;
+            let mut is_first = true;
+            while let Some(location) = list.next()? {
+                let kept = what_is(unit, location.data)?;
+                if (location.range.begin..location.range.end).contains(&entry) {
+                    return Ok(kept == Kept::Computed);
+                }
+                is_in_memory |= is_first && kept == Kept::Memory;
+                is_first = false;
+            }
+            // Code that is not optimised may tell of one first where it has written it to memory.
+            Ok(!is_gcc && !is_in_memory)
+        }
+    }
+}
+
+/// Where an expression says that something is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// In registers, wholly or in part.
+    Register,
+    /// In memory.
+    Memory,
+    /// Nowhere: its value is told.
+    Computed,
+}
+
+fn what_is<'a>(unit: &Unit<Slice<'a>>, expression: Expression<Slice<'a>>) -> gimli::Result<Kept> {
+    let mut operations = expression.operations(unit.encoding());
+    let (mut kept, mut has_register) = (Kept::Computed, false);
+    while let Some(operation) = operations.next()? {
+        match operation {
+            Operation::Register { .. } => kept = Kept::Register,
+            Operation::FrameOffset { .. } => kept = Kept::Memory,
+            Operation::RegisterOffset { .. } | Operation::EntryValue { .. } => {
+                (kept, has_register) = (Kept::Memory, true);
+            }
+            // LLVM takes a truth value from the low bit of its register.
+            Operation::StackValue if has_register => return Ok(Kept::Register),
+            Operation::StackValue
+            | Operation::ImplicitValue { .. }
+            | Operation::ImplicitPointer { .. }
+            | Operation::ParameterRef { .. } => return Ok(Kept::Computed),
+            _ => {}
+        }
+    }
+    Ok(kept)
 }
 
 /// Whether places in a function's frame count from what is behind the return address.

@@ -137,7 +137,7 @@ struct Structure {
     members: usize,
 }
 
-/// How a structure is returned; `None` where that is not plain.
+/// How a structure, or a number of two parts, is returned; `None` where that is not plain.
 fn structure<'a>(
     dwarf: &Dwarf<'a>,
     unit: &Unit<Slice<'a>>,
@@ -161,7 +161,11 @@ fn structure<'a>(
     if passed == Some(gimli::DW_CC_pass_by_reference) {
         return Some(in_memory);
     }
-    structure.add((dwarf, unit), &entry, 0, 0)?;
+    match entry.tag() {
+        gimli::DW_TAG_base_type => return pair(dwarf, unit, &entry, size?),
+        gimli::DW_TAG_unspecified_type => return null(dwarf, unit, &entry),
+        _ => structure.add((dwarf, unit), &entry, 0, 0)?,
+    }
     // LLVM marks classes that are copied like the structures of C, GCC does not.
     let is_marked = passed == Some(gimli::DW_CC_pass_by_value);
     if rules == Rules::Copied && structure.has_functions && !is_marked {
@@ -172,6 +176,52 @@ fn structure<'a>(
         1..=MOST_BYTES => Some(structure),
         _ => Some(in_memory),
     }
+}
+
+/// How a number of two parts is returned: a complex one, or an integer of two registers.
+fn pair<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    entry: &Entry<'a>,
+    size: u64,
+) -> Option<Structure> {
+    let Some(AttributeValue::Encoding(encoding)) = entry.attr_value(gimli::DW_AT_encoding) else {
+        return None;
+    };
+    let nowhere = Structure::default();
+    match (encoding, size) {
+        (gimli::DW_ATE_complex_float, 1..=MOST_BYTES) => Some(Structure {
+            has_numbers: [true, size > MOST_BYTES / 2],
+            ..nowhere
+        }),
+        // On the floating-point stack; what as many bytes are all used of is in memory, and rax has
+        // its address.
+        (gimli::DW_ATE_complex_float, 32) => Some(Structure {
+            has_integers: [name_of(dwarf, unit, entry)?.contains("128"), false],
+            ..nowhere
+        }),
+        (gimli::DW_ATE_signed | gimli::DW_ATE_unsigned, MOST_BYTES) => Some(Structure {
+            has_integers: [true, true],
+            ..nowhere
+        }),
+        _ => None,
+    }
+}
+
+/// How the type of `nullptr` is returned: as a pointer.
+fn null<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<Structure> {
+    (name_of(dwarf, unit, entry)? == "decltype(nullptr)").then(|| Structure {
+        has_integers: [true, false],
+        ..Structure::default()
+    })
+}
+
+/// The name of a type.
+fn name_of<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, of: &Entry<'a>) -> Option<String> {
+    let name = dwarf
+        .attr_string(unit, of.attr_value(gimli::DW_AT_name)?)
+        .ok()?;
+    Some(name.to_string_lossy().into_owned())
 }
 
 impl Structure {
@@ -293,7 +343,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::elf::tests::{opened, symbols_of};
+    use crate::elf::tests::{opened, passed, symbols_of};
 
     /// Functions with the registers that they leave a result in: rax, xmm0.
     const RETURNED: [(&str, [bool; 2]); 25] = [
@@ -326,18 +376,34 @@ mod tests {
         ("clang_number", [false, true]),
     ];
 
+    /// The same of numbers of two parts, and of `nullptr`.
+    const PAIRS: [(&str, [bool; 2]); 6] = [
+        ("two_doubles", [false, true]),
+        ("two_floats", [false, true]),
+        // On the floating-point stack.
+        ("two_extended", [false, false]),
+        // Its address.
+        ("two_quads", [true, false]),
+        ("two_integers", [true, false]),
+        ("null_result", [true, false]),
+    ];
+
     /// A result is where the type that a function is declared to return has it.
     #[test]
     fn registers() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/results/results.so");
-        let elf = opened(&path);
-        for (name, expected) in RETURNED {
-            let symbols = symbols_of(&elf, name);
+        are_returned(&opened(&path), &RETURNED);
+        are_returned(&passed(), &PAIRS);
+    }
+
+    fn are_returned(elf: &Elf, functions: &[(&str, [bool; 2])]) {
+        for (name, expected) in functions {
+            let symbols = symbols_of(elf, name);
             let (address, _) = *symbols.first().unwrap_or_else(|| panic!("no {name}"));
             let here = BTreeSet::from([address]);
             let is_in = [ResultRegister::Integer, ResultRegister::Vector]
-                .map(|place| without_result(&elf, &here, place).is_empty());
-            assert_eq!(is_in, expected, "{name}");
+                .map(|place| without_result(elf, &here, place).is_empty());
+            assert_eq!(is_in, *expected, "{name}");
         }
     }
 }

@@ -45,6 +45,13 @@ pub(crate) fn parameters() -> Elf {
     opened(&fixtures.join("parameters/parameters.so"))
 }
 
+/// The checked-in image of functions that are passed other things than they declare, or share their
+/// code with others.
+pub(crate) fn passed() -> Elf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    opened(&fixtures.join("passed/passed.so"))
+}
+
 /// Where the function of this name begins.
 pub(crate) fn entry_of(elf: &Elf, name: &str) -> u64 {
     // Symbols of source files have no address.

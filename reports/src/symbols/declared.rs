@@ -6,7 +6,7 @@ use iced_x86::Register;
 
 use super::Symbols;
 use crate::dwarf::{self, Declared};
-use crate::elf::Elf;
+use crate::elf::{self, Elf};
 use crate::guard::fenced;
 use crate::symbolize::{self, SourcePlace, SymbolizedFrame};
 use crate::variables::{self, Declaration, Language, Returned, Variable};
@@ -37,8 +37,26 @@ impl Symbols<'_> {
         image: usize,
         entries: &BTreeSet<u64>,
     ) -> BTreeMap<u64, Declaration> {
-        let read = |file: &Elf| variables::parameters(file, entries);
+        let names = self.linked_names(image, entries);
+        let read = |file: &Elf| variables::parameters(file, entries, &names);
         self.ask_debug_files(image, read, BTreeMap::is_empty)
+    }
+
+    /// All names that symbol tables have of an address of an image, as programmers wrote them.
+    pub(crate) fn names_at(&self, image: usize, address: u64) -> Vec<String> {
+        let names = self.linked_names(image, &BTreeSet::from([address]));
+        let demangled = |name: &String| fenced(|| elf::demangle(name));
+        names.values().flatten().filter_map(demangled).collect()
+    }
+
+    /// All names that symbol tables have of code at these addresses of an image, mangled.
+    fn linked_names(&self, image: usize, addresses: &BTreeSet<u64>) -> BTreeMap<u64, Vec<String>> {
+        let Some((functions, _)) = self.functions_of(image) else {
+            return BTreeMap::new();
+        };
+        let names = |address: &u64| fenced(|| functions.names_at(*address)).unwrap_or_default();
+        let all = addresses.iter();
+        all.map(|address| (*address, names(address))).collect()
     }
 
     /// The variable that a register holds at an address of an image.

@@ -14,7 +14,8 @@ const MOST_TOLD: usize = 20;
 
 impl View<'_> {
     /// Functions by name (with `stubs`, PLT stubs by that of their target as well): exactly, else
-    /// by an instruction in it as the reports print that, else by a part that is in one name only.
+    /// by another name that symbol tables have of the same code, else by an instruction in it as
+    /// the reports print that, else by a part that is in one name only.
     pub(super) fn select(&self, name: &str, stubs: bool) -> Result<BTreeSet<FunctionId>, Failure> {
         // `args` names stubs by the functions behind them.
         for stubs in [stubs, stubs || !self.profile_is_part] {
@@ -22,6 +23,10 @@ impl View<'_> {
             if !exact.is_empty() {
                 return Ok(exact);
             }
+        }
+        let aliased = self.by_other_name(name);
+        if !aliased.is_empty() {
+            return Ok(aliased);
         }
         let mut around = BTreeSet::new();
         if let Some(address) = hex(name) {
@@ -49,6 +54,31 @@ impl View<'_> {
             1 => Ok(parts),
             _ => Err(self.ambiguous(&format!("{name:?} is part of"), "names", &parts)),
         }
+    }
+
+    /// The functions that have this name beside the one that is shown, as those that a compiler or
+    /// a linker folded with others.
+    fn by_other_name(&self, name: &str) -> BTreeSet<FunctionId> {
+        if !self.symbols.has_names() || hex(name).is_some() {
+            return BTreeSet::new();
+        }
+        self.matching(|_, function| {
+            let start = function.start.filter(|_| function.named);
+            let names = start.map(|start| self.symbols.names_at(function.image, start));
+            names.is_some_and(|names| names.iter().any(|own| is_called(own, name, false)))
+        })
+    }
+
+    /// What is to be said of functions that were found by a name that is not the one shown.
+    pub(super) fn shown_as(&self, name: &str, found: &BTreeSet<FunctionId>) -> Option<String> {
+        let mut own = self.names_of(found);
+        if own.any(|own| own.contains(name) || is_called(own, name, true)) {
+            return None;
+        }
+        let shown: Vec<&str> = self.names_of(found).collect();
+        let is_other = !shown.is_empty() && self.by_other_name(name) == *found;
+        let shown = shown.join(", ");
+        is_other.then(|| format!("{name} has its code in common with {shown}, and goes by that"))
     }
 
     /// The functions at places that are those of functions, as far as rows were read of them.

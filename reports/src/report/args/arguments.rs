@@ -261,6 +261,7 @@ mod tests {
             is_whole: true,
             is_sure: true,
             may_lack: false,
+            absent: Vec::new(),
         };
         let live = Live {
             arguments: vec![LiveArgument {
@@ -294,6 +295,7 @@ mod tests {
             ],
             is_sure: true,
             may_lack: false,
+            absent: Vec::new(),
         };
         let live = Live {
             arguments: vec![LiveArgument {
