@@ -5,6 +5,7 @@
 //! not parse is simply not known.
 
 mod languages;
+pub(crate) mod special;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -274,11 +275,17 @@ pub(crate) fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
+    if let Some((words, function)) = special::thunk(name) {
+        return match demangle(&function) {
+            text if text == function => name.to_owned(),
+            text => format!("{words}{text}"),
+        };
+    }
     if name.starts_with("_Z")
         && let Ok(symbol) = cpp_demangle::Symbol::new(name)
         && let Ok(text) = symbol.demangle()
     {
-        return text;
+        return special::reworded(text);
     }
     name.to_owned()
 }

@@ -178,6 +178,40 @@ fn names_demangle() {
     }
 }
 
+/// Special names are those that binutils have, with all that they are said of.
+#[test]
+fn special_names() {
+    for (name, expected) in [
+        ("_ZThn16_N1C1gEl", "non-virtual thunk to C::g(long)"),
+        ("_ZThn16_NK1C1gEl", "non-virtual thunk to C::g(long) const"),
+        (
+            "_ZThn16_N1C1gEl.localalias",
+            "non-virtual thunk to C::g(long) [clone .localalias]",
+        ),
+        ("_ZTv0_n24_N1CD1Ev", "virtual thunk to C::~C()"),
+        (
+            "_ZTch0_h16_N1C5cloneEv",
+            "covariant return thunk to C::clone()",
+        ),
+        (
+            "_ZTcv0_n24_v0_n32_N1C1fEv@V_1",
+            "covariant return thunk to C::f()@V_1",
+        ),
+        ("_ZGVZ1fiE1x", "guard variable for f(int)::x"),
+        ("_ZTW1x", "TLS wrapper function for x"),
+        ("_ZTV1C", "vtable for C"),
+        ("_ZTT1C", "VTT for C"),
+        ("_ZTC1D0_1B", "construction vtable for B-in-D"),
+        ("_ZTI1C", "typeinfo for C"),
+        ("_ZThn16N1C1gEl", "_ZThn16N1C1gEl"),
+        ("_ZThn_N1C1gEl", "_ZThn_N1C1gEl"),
+        ("_ZThn16_", "_ZThn16_"),
+        ("_ZTc", "_ZTc"),
+    ] {
+        assert_eq!(demangle(name), expected, "{name}");
+    }
+}
+
 /// Everywhere in a PLT stub the name is that of the function behind it; the stub that
 /// resolves the others, and ordinary code, are none.
 #[test]
