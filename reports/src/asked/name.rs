@@ -150,6 +150,7 @@ impl Asked for AskedName<'_> {
                 let functions = Functions::new(elf.binary(), beside);
                 let found = functions.find(elf.binary(), address);
                 let bounds = found.map(|found| (found.start, found.end));
+                let bounds = bounds.or_else(|| elf.stub(address));
                 if let Some((start, end)) = bounds.or_else(|| elf.frame(address)) {
                     places.add(image, start, end);
                 }

@@ -225,6 +225,25 @@ fn stubs_are_named() {
     assert_eq!(elf.plt(u64::MAX), None);
 }
 
+/// A stub that leads to no symbol is one by its section, as is what binds the others.
+#[test]
+fn stubs_without_names() {
+    let mut elf = opened(&fixture());
+    elf.slots = OnceCell::from(BTreeMap::new());
+    for address in [0x1010, 0x1016, 0x101f] {
+        assert_eq!(elf.plt(address), None);
+        assert_eq!(elf.stub(address), Some((0x1010, 0x1020)));
+        assert!(elf.has_stubs_at(address));
+    }
+    assert_eq!(elf.stub(0x1000), None);
+    assert!(elf.has_stubs_at(0x1000));
+    assert!(!elf.has_stubs_at(0x1020));
+    // Without sections only names tell stubs.
+    let jump = [0xff, 0x25, 0x10, 0, 0, 0, 0x66, 0x90];
+    let elf = Elf::parse(image_of(&jump, 0x1000)).expect("parses");
+    assert_eq!(elf.stub(0x1000), None);
+}
+
 /// Stubs of all shapes lead to their slot: with and without landing mark, of 8 bytes.
 #[test]
 fn stub_shapes() {
