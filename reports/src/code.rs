@@ -2,7 +2,7 @@
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, InstructionInfoFactory,
-    IntelFormatter, OpAccess, OpKind, Register,
+    IntelFormatter, Mnemonic, OpAccess, OpKind, Register,
 };
 use instructions::{Constant, MAX_BYTES};
 
@@ -57,7 +57,6 @@ impl Disassembler {
         options.set_add_leading_zero_to_hex_numbers(false);
         options.set_branch_leading_zeros(false);
         options.set_show_branch_size(false);
-        options.set_signed_immediate_operands(true);
         Disassembler { formatter }
     }
 
@@ -68,6 +67,8 @@ impl Disassembler {
         name: impl FnOnce(u64) -> Option<String>,
     ) -> String {
         let mut text = String::new();
+        let options = self.formatter.options_mut();
+        options.set_signed_immediate_operands(!counts(instruction));
         self.formatter.format(instruction, &mut text);
         if let Some(name) = direct_target(instruction).and_then(name) {
             text.push_str(" <");
@@ -76,6 +77,19 @@ impl Disassembler {
         }
         text
     }
+}
+
+/// Whether an instruction's immediate is a number of something, or a size, which has no sign.
+fn counts(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Enter
+            | Mnemonic::In
+            | Mnemonic::Int
+            | Mnemonic::Out
+            | Mnemonic::Ret
+            | Mnemonic::Retf
+    )
 }
 
 /// Where a direct branch or call goes.
@@ -173,6 +187,9 @@ mod tests {
             "cmp dword ptr [rdi+4],-1"
         );
         assert_eq!(text(Spacing::Json, &[0xeb, 0x0e]), "jmp 0x1010");
+        assert_eq!(text(Spacing::Text, &[0xcd, 0x80]), "int 0x80");
+        assert_eq!(text(Spacing::Text, &[0xe4, 0x80]), "in al, 0x80");
+        assert_eq!(text(Spacing::Text, &[0xb0, 0x80]), "mov al, -0x80");
     }
 
     /// A direct call names its target; undecodable bytes are no instruction.

@@ -5,6 +5,7 @@
 //! not parse is simply not known.
 
 mod languages;
+pub(crate) mod special;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -33,8 +34,21 @@ pub(crate) struct Elf {
     path: Option<PathBuf>,
     /// Name of the symbol that the dynamic linker writes into a slot.
     slots: OnceCell<BTreeMap<u64, String>>,
+    /// The sections of PLT stubs.
+    stubs: OnceCell<Vec<(u64, u64)>>,
     /// The file that has what this one shares with others, looked for when it is asked for.
     supplement: OnceCell<Option<Box<Elf>>>,
+}
+
+/// A PLT stub.
+#[derive(Debug, Clone, Copy)]
+struct Stub {
+    /// First address.
+    start: u64,
+    /// First address behind it.
+    end: u64,
+    /// The word that it jumps through.
+    slot: u64,
 }
 
 impl Elf {
@@ -56,6 +70,7 @@ impl Elf {
             binary,
             path: None,
             slots: OnceCell::new(),
+            stubs: OnceCell::new(),
             supplement: OnceCell::new(),
         }
     }
@@ -155,6 +170,34 @@ impl Elf {
 
     /// The PLT stub around an address: its start, end, and the symbol it leads to, mangled.
     pub(crate) fn plt(&self, address: u64) -> Option<(u64, u64, &str)> {
+        let is_named = |stub: &Stub| self.slots().contains_key(&stub.slot);
+        let stub = self.stub_that(address, &is_named)?;
+        let name = self.slots().get(&stub.slot)?;
+        Some((stub.start, stub.end, name.as_str()))
+    }
+
+    /// The bounds of the PLT stub around an address, also of one that leads to no symbol: a section
+    /// of stubs says that it is one. Implementations that are chosen at the start of a program
+    /// (`IRELATIVE`) are called so.
+    pub(crate) fn stub(&self, address: u64) -> Option<(u64, u64)> {
+        let is_in_section = |stub: &Stub| self.has_stubs_at(stub.start);
+        let named = self.plt(address).map(|(start, end, _)| (start, end));
+        let by_section = || self.stub_that(address, &is_in_section);
+        named.or_else(|| by_section().map(|stub| (stub.start, stub.end)))
+    }
+
+    /// Whether an address is among PLT stubs: in one, or in what binds them.
+    pub(crate) fn has_stubs_at(&self, address: u64) -> bool {
+        let sections = self.stubs.get_or_init(|| {
+            let is_of_stubs = |name: &str| name.starts_with(".plt") || name == ".iplt";
+            fenced(|| self.binary.ranges(|name, _| is_of_stubs(name))).unwrap_or_default()
+        });
+        let mut sections = sections.iter();
+        sections.any(|(start, end)| (*start..*end).contains(&address))
+    }
+
+    /// The stub around an address that passes a test.
+    fn stub_that(&self, address: u64, test: &dyn Fn(&Stub) -> bool) -> Option<Stub> {
         if !self.binary.is_64() {
             return None;
         }
@@ -163,20 +206,20 @@ impl Elf {
         if self.few_bytes(long).is_some_and(has_no_jump) {
             return None;
         }
-        let second = self.plt_of_size(long + 8, 8);
+        let of_size = |start, size| self.stub_of_size(start, size).filter(test);
+        let second = of_size(long + 8, 8);
         if address >= long + 8 && second.is_some() {
             return second;
         }
         let size = if second.is_some() { 8 } else { 16 };
-        self.plt_of_size(long, size)
-            .or_else(|| self.plt_of_size(address & !7, 8))
+        of_size(long, size).or_else(|| of_size(address & !7, 8))
     }
 
-    /// The stub of this size that begins at `start`, as [`Elf::plt`] has it.
-    fn plt_of_size(&self, start: u64, size: u64) -> Option<(u64, u64, &str)> {
+    /// The stub of this size that begins at `start`.
+    fn stub_of_size(&self, start: u64, size: u64) -> Option<Stub> {
         let slot = self.stub_slot(start, size)?;
-        let name = self.slots().get(&slot)?;
-        Some((start, start.checked_add(size)?, name.as_str()))
+        let end = start.checked_add(size)?;
+        Some(Stub { start, end, slot })
     }
 
     /// The slot that `[endbr64] jmp [rip+slot]` at `start` jumps through.
@@ -274,11 +317,17 @@ pub(crate) fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
+    if let Some((words, function)) = special::thunk(name) {
+        return match demangle(&function) {
+            text if text == function => name.to_owned(),
+            text => format!("{words}{text}"),
+        };
+    }
     if name.starts_with("_Z")
         && let Ok(symbol) = cpp_demangle::Symbol::new(name)
         && let Ok(text) = symbol.demangle()
     {
-        return text;
+        return special::reworded(text);
     }
     name.to_owned()
 }

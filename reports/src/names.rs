@@ -4,6 +4,7 @@
 //! As in other profilers' reports, text leaves out the parameters of a function and what it
 //! returns. What is still too wide loses type arguments, the innermost first.
 
+use crate::elf::special;
 use crate::render::{MAX_WIDTH, clean};
 
 /// Stands for what was left out.
@@ -44,7 +45,15 @@ pub(crate) fn short(name: &str) -> String {
 }
 
 /// `f` of `void f<int>(int, char) const`: a function without its parameters and what it returns.
+///
+/// The words in front of a special name are no type that is returned.
 pub(crate) fn without_parameters(name: &str) -> String {
+    let (words, function) = special::split(name);
+    format!("{words}{}", without_own_parameters(function))
+}
+
+/// As [`without_parameters`], of a name that is not special.
+fn without_own_parameters(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = 0;
     for group in groups(name) {
@@ -237,6 +246,15 @@ mod tests {
             ("std::vector<a, b>& ns::g<c d>(c d)", "ns::g<c d>"),
             ("f(int)+0x12", "f+0x12"),
             ("f(int)@plt", "f@plt"),
+            (
+                "non-virtual thunk to C::g(long)",
+                "non-virtual thunk to C::g",
+            ),
+            (
+                "covariant return thunk to C::g<int>(long) const",
+                "covariant return thunk to C::g<int>",
+            ),
+            ("guard variable for f(int)::x", "guard variable for f::x"),
             ("f(int) [clone .cold]", "f [clone .cold]"),
             ("f(int) (.isra.0)", "f (.isra.0)"),
             ("(anonymous namespace)::f", "(anonymous namespace)::f"),

@@ -242,16 +242,17 @@ impl<'p> Symbols<'p> {
         }
     }
 
-    /// The name of the function that begins at a PC.
+    /// The name of what is called at a PC: of a function's middle, with how far it is into it.
     pub(crate) fn name_of_entry(&self, pc: usize) -> String {
-        let bounded = self
-            .function_of(pc)
-            .and_then(|id| self.function(id)?.start)
-            .is_some();
-        match self.profile.pcs.get(pc) {
-            Some(pc) if !bounded => self.plain(pc.image, pc.address),
-            _ => self.name_of(pc),
-        }
+        self.name_of_pc(pc)
+    }
+
+    /// Whether the function of a PC is known to begin before it.
+    pub(crate) fn is_within_function(&self, pc: usize) -> bool {
+        let function = self.function_of(pc).and_then(|id| self.function(id));
+        let start = function.and_then(|function| function.start);
+        let address = self.profile.pcs.get(pc).map(|pc| pc.address);
+        start.is_some_and(|start| address.is_some_and(|address| start < address))
     }
 
     /// The verified file of an image.

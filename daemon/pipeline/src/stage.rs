@@ -39,6 +39,8 @@ pub(crate) struct Stage<'a, 'v, C> {
     accessor: (u64, Option<PcId>),
     /// Where the last call ends up: a jump there is its stub's.
     called: Option<u64>,
+    /// The last jump, if it led to no function: it may have led to a stub.
+    front: Option<Front>,
     /// An indirect transfer at this PC, which is a jump unless a call is reported next.
     transfer: Option<(u64, Option<u64>)>,
     /// What depends on vector registers is left out.
@@ -52,6 +54,23 @@ pub(crate) struct Stage<'a, 'v, C> {
     branches: bool,
     /// Values that no consumer was told of.
     left_out: u64,
+}
+
+/// A jump that led to no function's entry.
+#[derive(Debug, Clone, Copy)]
+struct Front {
+    /// Process address of the jump.
+    site: u64,
+    /// Where it led.
+    target: u64,
+}
+
+impl Front {
+    /// Whether a jump at this address is the first that runs behind this one, as the jump of a stub
+    /// is, which may have a landing pad of four bytes.
+    fn leads_to(self, jump: u64) -> bool {
+        matches!(jump.wrapping_sub(self.target), 0 | 4)
+    }
 }
 
 impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
@@ -81,6 +100,7 @@ impl<'a, 'v, C: Consumer> Stage<'a, 'v, C> {
             accesses,
             accessor: (0, caller),
             called: None,
+            front: None,
             transfer: None,
             leaves_vectors: false,
             reads_vectors: false,
@@ -294,7 +314,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
     }
 
     fn call(&mut self, call: &interpreter::Call) {
-        self.transfer = None;
+        (self.transfer, self.front) = (None, None);
         self.called = call.target;
         let site = self.site(call.site);
         let callee = call.target.and_then(|target| self.place(target));
@@ -303,6 +323,7 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
     }
 
     fn jump(&mut self, jump: &interpreter::Call) {
+        let front = self.front.take();
         if self.called == jump.target {
             return;
         }
@@ -314,10 +335,21 @@ impl<C: Consumer> Sink for Stage<'_, '_, C> {
         };
         // A jump to the entry of another function is a call that returns to the caller's caller.
         if self.space.is_entry(to) && !self.space.is_same_function(from, to) {
-            self.transfer = None;
-            let site = self.shared.site(self.window.owner, from);
+            // A stub only leads on: who jumped to it calls.
+            let front = front.filter(|front| jump.indirect && front.leads_to(jump.site));
+            let front = front.and_then(|front| self.place(front.site));
+            let front = front.filter(|front| !self.space.is_same_function(*front, from));
+            if front.is_none() {
+                self.transfer = None;
+            }
+            let site = self.shared.site(self.window.owner, front.unwrap_or(from));
             self.tell_call(site, Some(to), jump, true);
+            return;
         }
+        self.front = jump.target.map(|target| Front {
+            site: jump.site,
+            target,
+        });
     }
 
     fn returned(&mut self, pc: u64) {
@@ -384,5 +416,22 @@ impl<C> Stage<'_, '_, C> {
     fn current_site(&self, pc: u64) -> Option<SiteId> {
         let (known, site) = self.current?;
         (known == pc).then_some(site)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stub's jump is the first instruction behind the jump to it, or the second one.
+    #[test]
+    fn jumps_of_stubs() {
+        let front = Front {
+            site: 0x1000,
+            target: 0x2000,
+        };
+        let of = [0x1fff, 0x2000, 0x2001, 0x2004, 0x2008];
+        let leads = of.map(|jump| front.leads_to(jump));
+        assert_eq!(leads, [false, true, false, true, false]);
     }
 }

@@ -37,9 +37,11 @@ impl<'a> AskedName<'a> {
         };
         let whole = at.map_or(name, |(whole, _)| whole);
         let stub = whole.strip_suffix(STUB);
+        // The words of special names stand in no mangled name.
+        let (_, function) = elf::special::split(stub.unwrap_or(whole));
         Some(AskedName {
             name: stub.unwrap_or(whole),
-            part: part(stub.unwrap_or(whole))?,
+            part: part(function)?,
             at,
             stubs: stubs || stub.is_some() || at.is_some(),
             is_part: false,
@@ -148,6 +150,7 @@ impl Asked for AskedName<'_> {
                 let functions = Functions::new(elf.binary(), beside);
                 let found = functions.find(elf.binary(), address);
                 let bounds = found.map(|found| (found.start, found.end));
+                let bounds = bounds.or_else(|| elf.stub(address));
                 if let Some((start, end)) = bounds.or_else(|| elf.frame(address)) {
                     places.add(image, start, end);
                 }
@@ -215,5 +218,7 @@ mod tests {
             let asked = AskedName::of_part(name);
             assert_eq!(asked.map(|asked| asked.part), expected, "{name}");
         }
+        let thunk = AskedName::new("non-virtual thunk to C::g(long)", false);
+        assert_eq!(thunk.map(|asked| asked.part), Some("g"));
     }
 }

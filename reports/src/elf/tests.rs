@@ -185,6 +185,40 @@ fn names_demangle() {
     }
 }
 
+/// Special names are those that binutils have, with all that they are said of.
+#[test]
+fn special_names() {
+    for (name, expected) in [
+        ("_ZThn16_N1C1gEl", "non-virtual thunk to C::g(long)"),
+        ("_ZThn16_NK1C1gEl", "non-virtual thunk to C::g(long) const"),
+        (
+            "_ZThn16_N1C1gEl.localalias",
+            "non-virtual thunk to C::g(long) [clone .localalias]",
+        ),
+        ("_ZTv0_n24_N1CD1Ev", "virtual thunk to C::~C()"),
+        (
+            "_ZTch0_h16_N1C5cloneEv",
+            "covariant return thunk to C::clone()",
+        ),
+        (
+            "_ZTcv0_n24_v0_n32_N1C1fEv@V_1",
+            "covariant return thunk to C::f()@V_1",
+        ),
+        ("_ZGVZ1fiE1x", "guard variable for f(int)::x"),
+        ("_ZTW1x", "TLS wrapper function for x"),
+        ("_ZTV1C", "vtable for C"),
+        ("_ZTT1C", "VTT for C"),
+        ("_ZTC1D0_1B", "construction vtable for B-in-D"),
+        ("_ZTI1C", "typeinfo for C"),
+        ("_ZThn16N1C1gEl", "_ZThn16N1C1gEl"),
+        ("_ZThn_N1C1gEl", "_ZThn_N1C1gEl"),
+        ("_ZThn16_", "_ZThn16_"),
+        ("_ZTc", "_ZTc"),
+    ] {
+        assert_eq!(demangle(name), expected, "{name}");
+    }
+}
+
 /// Everywhere in a PLT stub the name is that of the function behind it; the stub that
 /// resolves the others, and ordinary code, are none.
 #[test]
@@ -196,6 +230,25 @@ fn stubs_are_named() {
     assert_eq!(elf.plt(0x1000), None);
     assert_eq!(elf.plt(0x1020), None);
     assert_eq!(elf.plt(u64::MAX), None);
+}
+
+/// A stub that leads to no symbol is one by its section, as is what binds the others.
+#[test]
+fn stubs_without_names() {
+    let mut elf = opened(&fixture());
+    elf.slots = OnceCell::from(BTreeMap::new());
+    for address in [0x1010, 0x1016, 0x101f] {
+        assert_eq!(elf.plt(address), None);
+        assert_eq!(elf.stub(address), Some((0x1010, 0x1020)));
+        assert!(elf.has_stubs_at(address));
+    }
+    assert_eq!(elf.stub(0x1000), None);
+    assert!(elf.has_stubs_at(0x1000));
+    assert!(!elf.has_stubs_at(0x1020));
+    // Without sections only names tell stubs.
+    let jump = [0xff, 0x25, 0x10, 0, 0, 0, 0x66, 0x90];
+    let elf = Elf::parse(image_of(&jump, 0x1000)).expect("parses");
+    assert_eq!(elf.stub(0x1000), None);
 }
 
 /// Stubs of all shapes lead to their slot: with and without landing mark, of 8 bytes.

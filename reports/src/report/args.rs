@@ -1,6 +1,7 @@
 //! `args`: the most frequent value of each argument, per function and call site.
 
 mod arguments;
+mod next;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::arguments::{Argument, declared_arguments, live_arguments};
+use self::next::no_functions;
 use super::{JsonShare, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::callee::{self, Live, not_known};
@@ -63,6 +65,8 @@ struct Callees {
 #[derive(Debug, Serialize)]
 struct FunctionCalls {
     function: String,
+    /// Where it is entered, in its image; `null` of a stub.
+    entry: Option<String>,
     image: Option<String>,
     caller: Option<String>,
     call_site: Option<String>,
@@ -153,6 +157,7 @@ impl Query for Args {
 /// The rows, and the number of functions among them whose live arguments are not known.
 fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
     let profile = view.profile;
+    let no_functions = no_functions(view);
     let entries: BTreeSet<usize> = profile
         .hotlists
         .iter()
@@ -165,6 +170,7 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
                 .filter(|row| super::targets::kind(view, row.site) != Some("jump"))
                 .filter_map(|row| row.callee),
         )
+        .filter(|callee| !no_functions.contains(callee))
         .collect();
     let callees = callee::Callees::new(view, &entries);
     let mut calls = Calls::new();
@@ -176,7 +182,7 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
         let Some(callee) = row.callee.map(|callee| callees.canonical(callee)) else {
             continue;
         };
-        if !view.wants(callee) {
+        if !view.wants(callee) || no_functions.contains(&callee) {
             continue;
         }
         for key in [(callee, None), (callee, Some(row.site))] {
@@ -190,6 +196,9 @@ fn rows(view: &View<'_>) -> (Vec<FunctionCalls>, usize) {
             let is_argument = values.is_argument()
                 || values.vector_argument().is_some()
                 || values.text_of_argument().is_some();
+            if no_functions.contains(&values.pc) {
+                continue;
+            }
             if is_argument || [RESULT, VECTOR_RESULT].contains(&values.parameter.as_str()) {
                 arguments
                     .entry((values.pc, values.caller))
@@ -309,6 +318,7 @@ fn row(
     FunctionCalls {
         function: function.strip_suffix(STUB).unwrap_or(&function).to_owned(),
         image,
+        entry: pc.map(|_| view.address(callee)),
         caller: site.map(|pc| view.symbols.name_of(pc)),
         call_site: site.map(|pc| view.address(pc)),
         calls,

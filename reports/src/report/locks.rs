@@ -13,7 +13,7 @@ use profiledb::ImageKind;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around};
-use super::syscalls::FUTEX;
+use super::syscalls::{FUTEX, number};
 use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with};
 use crate::args::OneFunction;
 use crate::model::Model;
@@ -286,7 +286,8 @@ fn futexes(view: &View<'_>) -> Vec<LockSite> {
         }
     }
     numbers.retain(|_, values| {
-        matches!(values.shares.as_slice(), [only] if only.value == FUTEX && values.unknown == 0)
+        let known = values.shares.as_slice();
+        matches!(known, [only] if number(only.value) == FUTEX && values.unknown == 0)
     });
     let row = |(place, values): ((usize, Option<usize>), Values)| {
         let mut row = LockSite::new(view, LockKind::Futex, place, Heat::default());

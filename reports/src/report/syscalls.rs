@@ -49,13 +49,25 @@ pub(crate) struct Syscalls {
 const NAMES: &str = include_str!("syscalls/names.txt");
 
 /// The number of the call that locks make.
-pub(super) const FUTEX: u64 = 202;
+pub(super) const FUTEX: i32 = 202;
 
 /// Arguments of a call, at most.
 const ARGUMENTS: usize = 6;
 
+/// The largest number that a call may have, with room for those that the table lacks.
+const MOST: i32 = 4095;
+
+/// What is set in numbers of x32. Whether these are calls depends on the kernel.
+const X32: i32 = 0x4000_0000;
+
+/// The number that Linux takes for what is passed in `rax`: the lower half of it, with its sign.
+pub(super) fn number(passed: u64) -> i32 {
+    passed as i32
+}
+
 /// The name of a system call and how many arguments it has, if it is known.
-fn named(number: u64) -> Option<(&'static str, usize)> {
+fn named(passed: u64) -> Option<(&'static str, usize)> {
+    let number = number(passed);
     NAMES.lines().find_map(|line| {
         let mut words = line.split(' ');
         if words.next()?.parse() != Ok(number) {
@@ -65,8 +77,16 @@ fn named(number: u64) -> Option<(&'static str, usize)> {
     })
 }
 
-fn name(number: u64) -> String {
-    named(number).map_or_else(|| number.to_string(), |(name, _)| name.to_owned())
+/// What a call is called; of what is no number of a call, what was passed.
+fn name(passed: u64) -> String {
+    if let Some((name, _)) = named(passed) {
+        return name.to_owned();
+    }
+    match number(passed) {
+        number @ 0..=MOST => number.to_string(),
+        number if (0..=MOST).contains(&(number ^ X32)) => format!("0x{number:x}"),
+        _ => format!("none (0x{passed:x} passed)"),
+    }
 }
 
 /// The answer.
@@ -284,8 +304,24 @@ mod tests {
             assert!(found.is_some_and(|(_, has)| has <= ARGUMENTS), "{line}");
         }
         assert_eq!(named(0), Some(("read", 3)));
-        assert_eq!(named(FUTEX), Some(("futex", 6)));
-        assert_eq!(name(9999), "9999");
+        assert_eq!(named(202), Some(("futex", 6)));
+        assert_eq!(number(202), FUTEX);
+        assert_eq!(name(999), "999");
+    }
+
+    /// The lower half of `rax` is the number; what is none is told as it was passed.
+    #[test]
+    fn numbers() {
+        assert_eq!(named(0xffff_ffff_0000_0027), Some(("getpid", 0)));
+        assert_eq!(name(0xffff_ffff_0000_0027), "getpid");
+        assert_eq!(name(0x4000_0027), "0x40000027");
+        for (passed, expected) in [
+            (u64::MAX, "none (0xffffffffffffffff passed)"),
+            (0xffff_ffff, "none (0xffffffff passed)"),
+            (0x1_0000_270f, "none (0x10000270f passed)"),
+        ] {
+            assert_eq!(name(passed), expected);
+        }
     }
 
     /// Arguments are told from the number.

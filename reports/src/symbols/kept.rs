@@ -24,7 +24,7 @@ use crate::symbolize::Bounds;
 use crate::{bundle, debuginfod};
 
 /// How an entry begins: the form that it has.
-const MAGIC: [u8; 8] = *b"vcpifn\x00\x02";
+const MAGIC: [u8; 8] = *b"vcpifn\x00\x03";
 /// How the id begins of what has a content id alone. Such an entry says nothing of whether the file
 /// is what was profiled.
 const CONTENT: &str = "content-";

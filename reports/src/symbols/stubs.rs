@@ -63,13 +63,21 @@ impl Symbols<'_> {
             .collect()
     }
 
-    /// Whether a PC of the profile is in a PLT stub.
+    /// Whether a PC of the profile is in a PLT stub, or in what binds such stubs: no call is made
+    /// there, whatever a window that began there says.
     pub(crate) fn is_in_stub(&self, pc: usize) -> bool {
         let Some(pc) = self.profile.pcs.get(pc) else {
             return false;
         };
-        let stub = self.stub(pc.image, pc.address);
-        stub.is_some_and(|stub| self.may_be_stub((pc.image, stub.start)))
+        let Some(elf) = self.elf(pc.image) else {
+            return false;
+        };
+        let start = match elf.stub(pc.address) {
+            Some((start, _)) => start,
+            None if elf.has_stubs_at(pc.address) => pc.address,
+            None => return false,
+        };
+        self.may_be_stub((pc.image, start))
     }
 
     /// Whether a PLT stub may begin at a PC: a function of another name does not.
@@ -124,13 +132,21 @@ impl Symbols<'_> {
         }
     }
 
-    /// The PLT stub around an address.
+    /// The PLT stub around an address. It has no name where no symbol stands for what it leads to.
     pub(super) fn stub(&self, image: usize, address: u64) -> Option<Bounds> {
-        let (start, end, name) = self.elf(image)?.plt(address)?;
+        let elf = self.elf(image)?;
+        if let Some((start, end, name)) = elf.plt(address) {
+            return Some(Bounds {
+                start,
+                end: Some(end),
+                name: Some(format!("{}{STUB}", elf::demangle(name)).into()),
+            });
+        }
+        let (start, end) = elf.stub(address)?;
         Some(Bounds {
             start,
             end: Some(end),
-            name: Some(format!("{}{STUB}", elf::demangle(name)).into()),
+            name: None,
         })
     }
 }

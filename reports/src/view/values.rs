@@ -113,13 +113,14 @@ impl Base {
     }
 }
 
-/// Pairs of executions in one window that are needed to know whether they depend on each other, and
-/// how far they may. The collector has looked at each flush. This is about values that last longer
-/// than that: then the pairs of all windows are equal. They need not be independent here, since a
-/// value that takes many instructions is seldom twice in a window, and values that take turns never
-/// are next to each other.
+/// Pairs of executions in one window that are needed to know whether windows are alike, and how
+/// unlike their shares may be: as a sum of variances, and standard errors that chance is granted.
+/// The collector has looked at each process and flush. This is about processes that differ, and
+/// values that last longer than a flush: how many windows these have is told by time, not by
+/// executions.
 const PAIRS: f64 = 100.0;
-const ALIKE: f64 = 0.95;
+const MOST_UNLIKE: f64 = 0.02;
+const ERRORS: f64 = 3.0;
 
 /// What lists add up to.
 #[derive(Debug)]
@@ -172,7 +173,10 @@ impl Values {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
-        let alike = || row.list.alike(&row.tuples, PAIRS);
+        let are_alike = || {
+            let found = row.list.unlike_windows(&row.tuples, PAIRS);
+            found.is_some_and(|(unlike, error)| unlike <= MOST_UNLIKE + ERRORS * error)
+        };
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
@@ -187,7 +191,7 @@ impl Values {
                 None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
                 None => Base::Time,
             },
-            independent: of_executions.is_some() && alike().is_some_and(|alike| alike <= ALIKE),
+            independent: of_executions.is_some() && are_alike(),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,

@@ -195,3 +195,29 @@ fn known_by_stacks_only() {
         }
     }
 }
+
+/// A call into the middle of a function is told from one of the function.
+#[test]
+fn entries_in_the_middle() {
+    let fixture = Fixture::new();
+    write_epoch(&fixture.dir().join("middle.db"), |flush| {
+        let mut rows = Rows::new(flush, &fixture.image());
+        rows.write_symbols("hot");
+        for entry in [0x1020, 0x1024] {
+            let (site, callee) = (rows.pc(0x100f), rows.pc(entry));
+            let (process, user) = (rows.process, rows.user);
+            let called = rows.flush.call(process, user, site, Some(callee), 50_u64);
+            called.expect("calls");
+            rows.values_from(entry, Some(0x100f), "arg0", 0, &[(4, 50)]);
+        }
+        rows.flush.commit().expect("commits");
+    });
+    let rows = json(&fixture, &["args", "-i", "middle.db"]);
+    let rows = rows.as_array().expect("rows").iter();
+    let entries = rows.map(|row| [&row["function"], &row["entry"]].map(|text| text.as_str()));
+    let mut entries: Vec<_> = entries.collect();
+    entries.dedup();
+    let [hot, middle] = [("hot", "0x1020"), ("hot+0x4", "0x1024")];
+    let expected = [hot, middle].map(|(name, entry)| [Some(name), Some(entry)]);
+    assert_eq!(entries, expected);
+}
