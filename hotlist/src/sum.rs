@@ -222,9 +222,9 @@ impl<V: Words + Ord + Hash> Sum<V> {
         });
     }
 
-    /// How unlike the shares are that windows have of the values: the sum over these of the variance
-    /// between windows (W. G. Cochran, Sampling Techniques, 1977, chapter 8), from pairs of events;
-    /// and its standard error where windows are alike. It is negative where events of one window
+    /// How unlike the shares are that windows have of the values: the sum over these of the
+    /// variance between windows (W. G. Cochran, Sampling Techniques, 1977, chapter 8), from pairs
+    /// of events; and its standard error where windows are alike. It is negative where those of one
     /// take turns, and 0 where they are drawn on their own. `None` where there are fewer than
     /// `least` pairs, or those are not known. `tuples` are [its own](Sum::tuples).
     pub fn unlike_windows(&self, tuples: &[Summed<V>], least: f64) -> Option<(f64, f64)> {

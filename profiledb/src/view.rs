@@ -17,8 +17,8 @@
 //!   `withheld` to those who are not privileged.
 //! - A region of a process's memory is there if its access tag is theirs, as if it were a row, and
 //!   if rows of the process are.
-//! - Where addresses are asked for, interrupts elsewhere are one row for each image and access tag of
-//!   a flush, for shares are of all of them.
+//! - Where addresses are asked for, interrupts elsewhere are one row for each image and access tag
+//!   of a flush, for shares are of all of them.
 //! - Of a roll-up that the time asked for ends within, there is when it began and ended.
 //! - The names of files that a source was made of (`joined`) are in no view.
 //! - Counters belong to nobody and so to the privileged. Others find the one that reports

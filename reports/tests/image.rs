@@ -85,8 +85,8 @@ fn report_of(
     )
 }
 
-/// Functions that share their code are found by each of their names, which a note tells from the one
-/// that is shown, and have no parameters in common.
+/// Functions that share their code are found by each of their names, which a note tells from the
+/// one that is shown, and have no parameters in common.
 #[test]
 fn functions_of_one_code() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/passed");
