@@ -385,9 +385,13 @@ fn selections() -> Outcome {
         Viewer::Privileged,
         &at(vec![range(0x1011, 0x1021)]),
     )?;
-    // Cycles are there of all places, calls by their sites and by what they call.
-    let cycles = whole_of(&sources)?.cycles.len();
-    assert_eq!((view.cycles.len(), view.calls.len()), (cycles, 6));
+    // Cycles are there of all places, those elsewhere in one row of an image, tag and flush; calls
+    // by their sites and by what they call.
+    let samples = |of: &Profile| of.cycles.iter().map(|row| row.samples).sum::<u64>();
+    let cycles = |of: &Profile| of.cycles.iter().map(|row| row.cycles).sum::<f64>();
+    let whole = whole_of(&sources)?;
+    assert_eq!((samples(&view), view.calls.len()), (samples(&whole), 6));
+    assert!((cycles(&view) - cycles(&whole)).abs() < 1e-6 * cycles(&whole));
     assert!(view.hotlists.is_empty() && view.branches.is_empty());
     let (view, _, _) = view_of(&sources, Viewer::User(1000), &at(vec![range(0, 0x1011)]))?;
     assert_eq!((view.cycles.len(), view.calls.len()), (6, 3));
