@@ -222,26 +222,25 @@ impl<V: Words + Ord + Hash> Sum<V> {
         });
     }
 
-    /// How unlike the shares are that windows have of the values: the sum over these of the
-    /// variance between windows (W. G. Cochran, Sampling Techniques, 1977, chapter 8), from pairs
-    /// of events; and its standard error where windows are alike. It is negative where those of one
-    /// take turns, and 0 where they are drawn on their own. `None` where there are fewer than
-    /// `least` pairs, or those are not known. `tuples` are [its own](Sum::tuples).
-    pub fn unlike_windows(&self, tuples: &[Summed<V>], least: f64) -> Option<(f64, f64)> {
+    /// How alike the events of one window are: their intraclass correlation (W. G. Cochran,
+    /// Sampling Techniques, 1977, chapter 8), 0 where they are independent and 1 where they are
+    /// equal. `None` where there are fewer than `least` pairs of them, or those are not known.
+    /// `tuples` are [its own](Sum::tuples).
+    pub fn alike(&self, tuples: &[Summed<V>], least: f64) -> Option<f64> {
         let all = self.pairs.map(|(within, _)| within);
         let all = all.filter(|all| *all >= least.max(1.0))?;
         let events = self.events.max(1.0);
-        let (mut same, mut squares, mut cubes) = (0.0, 0.0, 0.0);
-        for of in tuples {
+        let (same, expected) = tuples.iter().fold((0.0, 0.0), |(same, expected), of| {
             let share = (of.estimate / events).clamp(0.0, 1.0);
-            same += of.within / all;
-            squares += share * share;
-            cubes += share * share * share;
-        }
-        // Pairs that have an event in common do not differ on their own.
-        let of_pairs = 2.0 * (squares - squares * squares).max(0.0) / all;
-        let of_events = 4.0 * (cubes - squares * squares).max(0.0) / events;
-        Some((same - squares, (of_pairs + of_events).sqrt()))
+            (same + of.within / all, expected + share * share)
+        });
+        // Of a constant nothing can be unlike.
+        let room = 1.0 - expected;
+        Some(if room > 1e-3 {
+            (same - expected) / room
+        } else {
+            0.0
+        })
     }
 
     /// A 95 % interval, in percent, of a value's share. See [`Draws`] for the method.

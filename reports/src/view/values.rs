@@ -114,13 +114,12 @@ impl Base {
 }
 
 /// Pairs of executions in one window that are needed to know whether windows are alike, and how
-/// unlike their shares may be: as a sum of variances, and standard errors that chance is granted.
-/// The collector has looked at each process and flush. This is about processes that differ, and
-/// values that last longer than a flush: how many windows these have is told by time, not by
-/// executions.
+/// alike its events may be. The collector has looked at each process and flush. This is about
+/// processes that differ, and values that last longer than a flush: how many windows these have is
+/// told by time, not by executions. Of values that take many instructions a window has fewer, and
+/// the others more: these are alike by a quarter, and independent all the same.
 const PAIRS: f64 = 100.0;
-const MOST_UNLIKE: f64 = 0.02;
-const ERRORS: f64 = 3.0;
+const ALIKE: f64 = 0.4;
 
 /// What lists add up to.
 #[derive(Debug)]
@@ -173,10 +172,7 @@ impl Values {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
-        let are_alike = || {
-            let found = row.list.unlike_windows(&row.tuples, PAIRS);
-            found.is_some_and(|(unlike, error)| unlike <= MOST_UNLIKE + ERRORS * error)
-        };
+        let alike = || row.list.alike(&row.tuples, PAIRS);
         let mut values = Values {
             pc: row.pc,
             caller: row.caller,
@@ -191,7 +187,7 @@ impl Values {
                 None if samples > row.windows.saturating_add(row.windows / 10) => Base::Windows,
                 None => Base::Time,
             },
-            independent: of_executions.is_some() && are_alike(),
+            independent: of_executions.is_some() && alike().is_some_and(|alike| alike <= ALIKE),
             reached: row.reached,
             unknown: row.unknown,
             windows: row.windows,
