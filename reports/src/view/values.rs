@@ -113,13 +113,13 @@ impl Base {
     }
 }
 
-/// Pairs of executions in one window that are needed to know whether windows are alike, and how
-/// alike its events may be. The collector has looked at each process and flush. This is about
-/// processes that differ, and values that last longer than a flush: how many windows these have is
-/// told by time, not by executions. Of values that take many instructions a window has fewer, and
-/// the others more: these are alike by a quarter, and independent all the same.
+/// Pairs of executions in one window that are needed to know whether they depend on each other, and
+/// how far they may. The collector has looked at each flush. This is about values that last longer
+/// than that: then the pairs of all windows are equal. They need not be independent here, since a
+/// value that takes many instructions is seldom twice in a window, and values that take turns never
+/// are next to each other.
 const PAIRS: f64 = 100.0;
-const ALIKE: f64 = 0.4;
+const ALIKE: f64 = 0.95;
 
 /// What lists add up to.
 #[derive(Debug)]
