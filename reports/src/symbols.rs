@@ -242,11 +242,6 @@ impl<'p> Symbols<'p> {
         }
     }
 
-    /// The name of what is called at a PC: of a function's middle, with how far it is into it.
-    pub(crate) fn name_of_entry(&self, pc: usize) -> String {
-        self.name_of_pc(pc)
-    }
-
     /// Whether the function of a PC is known to begin before it.
     pub(crate) fn is_within_function(&self, pc: usize) -> bool {
         let function = self.function_of(pc).and_then(|id| self.function(id));

@@ -307,7 +307,7 @@ fn row(
     // Where it is not known which of them the function returns in, it is the first more often.
     let result = of(RESULT).or_else(|| of(VECTOR_RESULT));
     let result = result.map(|values| Returned(view.told(values.clone())));
-    let function = view.symbols.name_of_entry(callee);
+    let function = view.symbols.name_of_pc(callee);
     // A stub is not in the image of the function that it stands for.
     let pc = view
         .profile

@@ -260,7 +260,7 @@ pub(super) fn rows(view: &View<'_>) -> Vec<CopyCalls> {
         let profiles = sizes.remove(&place).unwrap_or_default();
         Some(CopyCalls {
             function,
-            callee: view.symbols.name_of_entry(callee),
+            callee: view.symbols.name_of_pc(callee),
             caller: site.map(|pc| view.symbols.name_of(pc)),
             call_site: site.map(|pc| view.address(pc)),
             site,
@@ -315,7 +315,7 @@ fn entries(view: &View<'_>) -> BTreeMap<usize, SizedFunction> {
         let tells: BTreeSet<&str> = called_as.iter().map(|(_, tells)| *tells).collect();
         let by_stubs = called_as.iter().next().copied();
         let by_stubs = by_stubs.filter(|_| !is_named && tells.len() == 1);
-        let kind = kind(&view.symbols.name_of_entry(pc)).or(by_stubs)?;
+        let kind = kind(&view.symbols.name_of_pc(pc)).or(by_stubs)?;
         Some((pc, kind))
     };
     called_as.into_iter().filter_map(entry).collect()

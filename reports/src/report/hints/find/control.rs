@@ -137,7 +137,7 @@ impl Search<'_, '_> {
                 known: None,
                 bits: None,
                 extended: None,
-                value: view.symbols.name_of_entry(callee),
+                value: view.symbols.name_of_pc(callee),
                 base,
                 samples,
                 share,
