@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         BIASED,
         SITES,
         FEW_ROUNDS,
+        UNLIKE,
     ];
     run(&Arguments::from_args(), tests).exit_code()
 }
@@ -107,7 +108,7 @@ fn biased() -> Result<()> {
     let program = vcpi_tests::fixture::build(folder.path())?;
     let database = folder.path().join("shares.db");
     // Twice as long as the others: few windows come back to its function.
-    record(&programs, &program, &database, "40")?;
+    record(&programs, &program, &database, &["40"])?;
     let report = |args: &[&str]| programs.report(&database, args);
     for (function, value) in [("slow_argument", "0x1018"), ("slow_branch", "0x2002")] {
         let list = report(&["list", function])?;
@@ -184,6 +185,43 @@ fn few_rounds() -> Result<()> {
         "{back:?} for 50: {list}"
     );
     Ok(())
+}
+
+const UNLIKE: Test = test(
+    "no executions where windows are of slow stretches, or of some steps",
+    unlike,
+    &[gcc, bpf],
+);
+/// Where most windows begin in slow calls, of which more have the value, and where they see the
+/// same few steps of a program, they tell no share of executions. Where slow and quick calls are
+/// mixed they do.
+fn unlike() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let programs = Programs::find()?;
+    let program = folder.path().join("unlike");
+    build("unlike.c", &program)?;
+    let told = |mode: &str| {
+        let database = folder.path().join(format!("{mode}.db"));
+        let percent = record(&programs, &program, &database, &[mode, "8"])?;
+        let list = programs.report(&database, &["list", "told"])?;
+        let executions = share(&list, "told", "0x7", "executions");
+        ensure!(
+            share(&list, "told", "0x7", "time")
+                .or(share(&list, "told", "0x7", "windows"))
+                .is_some(),
+            "nothing is told of {mode}: {list}"
+        );
+        anyhow::Ok((executions, percent.as_f64().context("no truth")?))
+    };
+    for mode in ["stretches", "steps"] {
+        let (executions, truth) = told(mode)?;
+        ensure!(
+            executions.is_none(),
+            "{mode}: {executions:?} % of executions, {truth} % in truth"
+        );
+    }
+    let (executions, truth) = told("mixed")?;
+    near(executions, truth, "mixed")
 }
 
 /// A recording of `fixtures/callers.c`.
@@ -279,7 +317,7 @@ fn make() -> Result<(Value, Value)> {
     let program = folder.path().join("bases");
     build("bases.c", &program)?;
     let database = folder.path().join("bases.db");
-    let mut truth = record(&programs, &program, &database, "20")?;
+    let mut truth = record(&programs, &program, &database, &["20"])?;
     let times = Command::new(&program).arg("--times").output()?;
     ensure!(times.status.success(), text(&times));
     truth["time"] = serde_json::from_slice(&times.stdout)?;
@@ -292,14 +330,19 @@ fn make() -> Result<(Value, Value)> {
 }
 
 /// Records a program, which prints JSON.
-fn record(programs: &Programs, program: &Path, database: &Path, seconds: &str) -> Result<Value> {
+fn record(
+    programs: &Programs,
+    program: &Path,
+    database: &Path,
+    arguments: &[&str],
+) -> Result<Value> {
     let output = Command::new(&programs.vcpid)
         .args(["record", "-q", "--engine", "bpf", "--clock", "cpu-clock"])
         .args(["--rate", "3000", "--window", "200", "-o"])
         .arg(database)
         .arg("--")
         .arg(program)
-        .arg(seconds)
+        .args(arguments)
         .stdin(Stdio::null())
         .output()?;
     ensure!(output.status.success(), text(&output));

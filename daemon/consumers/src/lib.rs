@@ -28,6 +28,7 @@ pub mod events;
 mod returns;
 mod squares;
 mod stacks;
+mod stretches;
 pub mod tables;
 mod values;
 

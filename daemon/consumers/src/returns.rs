@@ -30,6 +30,7 @@
 use hotlist::{Generator, Hotlist};
 
 use super::alike::{self, Alike, IsInTurns, Sequence, share};
+use super::stretches::{Stretches, Where};
 
 mod apart;
 
@@ -62,6 +63,8 @@ pub struct Returns {
     alike: Alike,
     /// How they follow from those before.
     sequence: Sequence,
+    /// Whether windows lie in stretches of their own; made with some events.
+    stretches: Option<Box<Stretches>>,
     /// The known values.
     pub list: Hotlist<u64>,
 }
@@ -97,6 +100,7 @@ impl Returns {
             value_before: None,
             alike: Alike::default(),
             sequence: Sequence::default(),
+            stretches: None,
             list,
         }
     }
@@ -121,6 +125,15 @@ impl Returns {
         self.sequence.saw(u64::from(at.times));
         let before = std::mem::replace(&mut self.value_before, value);
         let gap = at.depth.saturating_sub(at.before);
+        if let (Some(stretches), Some(value)) = (&mut self.stretches, value) {
+            let at = Where {
+                window: at.window as u32,
+                depth: at.depth,
+                gap,
+                long: at.long,
+            };
+            stretches.saw(at, value);
+        }
         let times = accepted((gap, at.long), at.times, coins);
         if times == 0 {
             return;
@@ -149,6 +162,8 @@ impl Returns {
         for _ in 1..times {
             list.update_in_window(value, at.time, false, coins);
         }
+        let top = || list.tuples().next().map(|tuple| tuple.value);
+        Stretches::look(&mut self.stretches, list.events(), top)
     }
 
     /// Compares an event with the first one of its window, as one of those in the list of firsts.
@@ -159,9 +174,17 @@ impl Returns {
         }
     }
 
-    /// Whether later events do not depend on the first one of their window.
+    /// Whether later events do not depend on the first one of their window, nor on where the window
+    /// lies.
     pub(super) fn is_independent(&self) -> bool {
-        self.alike.is_independent()
+        let stretches = self.stretches.as_deref();
+        let depend = |of: &Stretches| of.differ() || of.depends_on_place();
+        self.alike.is_independent() && !stretches.is_some_and(depend)
+    }
+
+    /// Bytes that are kept besides this.
+    pub(super) fn bytes(&self) -> usize {
+        self.list.bytes() + Stretches::bytes(&self.stretches)
     }
 
     /// Events accepted, and those of them without a known value. Each was with a probability of
@@ -170,9 +193,11 @@ impl Returns {
         (self.reached, self.unknown)
     }
 
-    /// Whether values take turns of which a window sees few.
+    /// Whether values take turns of which a window sees few, or come in an order that depends on
+    /// where it begins.
     pub(super) fn take_turns(&self) -> bool {
-        self.alike.is_unlike()
+        let stretches = self.stretches.as_deref();
+        self.alike.is_unlike() || stretches.is_some_and(Stretches::depends_on_place)
     }
 
     /// Whether shares of later events are off, by how they follow from so many first ones, which
@@ -240,22 +265,9 @@ impl OneSite {
         };
         let coins = hotlist::Generator::new(seed);
         let mut tables = crate::tables::Tables::new(&options, 1 << 20, coins);
-        let process = || profiledb::Process {
-            pid: 1,
-            started: 0,
-            execs: 0,
-            comm: String::new(),
-        };
-        let subject = profiledb::Subject::default();
-        let shared = &mut tables.shared;
-        let owner = shared.owner(machine::loadmap::ProcessId(1), subject, process);
-        let owner = owner.expect("room");
-        let pc = machine::place::Pc {
-            image: machine::images::ImageId(0),
-            address: addresses::ImageAddress(0x10),
-        };
+        let (owner, site) = Self::process(&mut tables, 1);
         Self {
-            site: shared.site(owner, pc).expect("room"),
+            site,
             tables,
             window: Context {
                 owner,
@@ -267,6 +279,28 @@ impl OneSite {
             },
             caller: None,
         }
+    }
+
+    /// A process that runs the instruction.
+    fn process(
+        tables: &mut crate::tables::Tables,
+        id: u32,
+    ) -> (crate::events::Owner, crate::events::SiteId) {
+        let process = || profiledb::Process {
+            pid: 1,
+            started: 0,
+            execs: 0,
+            comm: String::new(),
+        };
+        let subject = profiledb::Subject::default();
+        let shared = &mut tables.shared;
+        let owner = shared.owner(machine::loadmap::ProcessId(id), subject, process);
+        let owner = owner.expect("room");
+        let pc = machine::place::Pc {
+            image: machine::images::ImageId(0),
+            address: addresses::ImageAddress(0x10),
+        };
+        (owner, shared.site(owner, pc).expect("room"))
     }
 
     /// Begins a window that counts so often, and of whose calls such a part counts.
@@ -621,6 +655,81 @@ mod tests {
             );
             assert!((least..0.53).contains(&part), "{part} of {between}");
         }
+    }
+
+    /// In one process windows come back, in another one of the same program they do not: its
+    /// executions are unknown ones. Where none comes back in any process, nothing is said of them.
+    #[test]
+    fn back_in_one_process() {
+        for rounds in [4, 1] {
+            let mut bench = OneSite::new(WINDOW, 7);
+            let other = OneSite::process(&mut bench.tables, 2);
+            for window in 1..=400 {
+                bench.begin(window, 1, 1.0);
+                for round in 0..rounds {
+                    bench.see(1 + 10 * round, 1);
+                }
+            }
+            (bench.window.owner, bench.site) = other;
+            for window in 401..=800 {
+                bench.begin(window, 1, 1.0);
+                bench.see(1, 2);
+            }
+            let values = &bench.tables.consumers.values;
+            let come_back = values.come_back();
+            let unknown = |of: usize| values.never_back(&values.profiles[of], &come_back);
+            let expected = (rounds > 1).then_some(100.0);
+            assert_eq!((unknown(0), unknown(1)), (None, expected));
+        }
+    }
+
+    /// What windows tell of a place that they come by every 20 instructions: whether its executions
+    /// are told, and whether all events are taken together. The first ones are of a round that
+    /// `begin` draws, and `value` has the value of a round.
+    fn of_rounds(
+        mut begin: impl FnMut(&mut StdRng) -> u32,
+        mut value: impl FnMut(u32, &mut StdRng) -> u64,
+    ) -> (bool, bool) {
+        const WINDOWS: u64 = 7_000;
+        let mut random = StdRng::seed_from_u64(7);
+        let mut bench = OneSite::new(WINDOW, 7);
+        for window in 1..=WINDOWS {
+            bench.begin(window, 1, 1.0);
+            let first = begin(&mut random);
+            for round in 0..WINDOW / 20 {
+                bench.see(3 + 20 * round, value(first + round, &mut random));
+            }
+        }
+        let values = &bench.tables.consumers.values;
+        let profile = &values.profiles[0];
+        let later = values.executions_of(profile).expect("it came back");
+        let seen = values.seen_of(profile, Some(&later));
+        (later.is_independent, seen.reached > WINDOWS as f64)
+    }
+
+    /// Of slow and quick stretches, each with values of its own, one has nine in ten of the windows
+    /// and half of the executions. A value that has one share everywhere is told.
+    #[test]
+    fn slow_stretches() {
+        let begin = |random: &mut StdRng| 1_000 * u32::from(random.random_bool(0.1));
+        let of = |slow: f64, quick: f64| {
+            let value = move |round: u32, random: &mut StdRng| {
+                let share = if round < 1_000 { slow } else { quick };
+                1 + u64::from(random.random_bool(share))
+            };
+            of_rounds(begin, value)
+        };
+        assert_eq!(of(0.4, 0.1), (false, false));
+        assert_eq!(of(0.4, 0.4), (true, false));
+    }
+
+    /// Of a program of 23 steps one is slow. Windows begin there, and see the ten that follow.
+    #[test]
+    fn fixed_steps() {
+        let value = |step: u32, _: &mut StdRng| [1, 2, 3, 1, 4, 1, 3, 2, 2, 3][step as usize % 23];
+        assert_eq!(of_rounds(|_| 0, value), (false, true));
+        let drawn = |_: u32, random: &mut StdRng| random.random_range(1..=4);
+        assert_eq!(of_rounds(|_| 0, drawn), (true, false));
     }
 
     /// Where first events are not known and later ones are, windows are those of these.

@@ -184,12 +184,13 @@ impl Snapshot {
         };
         let mut rejected = 0;
         flush.expect_hotlists(tables.consumers.values.profiles.len());
-        for profile in &tables.consumers.values.profiles {
+        let values = &tables.consumers.values;
+        let come_back = values.come_back();
+        for profile in &values.profiles {
             let key = &profile.key;
             let (Some((process, subject)), Some(at)) = (owner(&key.owner), pc(key.pc)) else {
                 continue;
             };
-            let values = &tables.consumers.values;
             let later = values.executions_of(profile);
             let seen = values.seen_of(profile, later.as_ref());
             let parameter = key.parameter.to_string();
@@ -205,22 +206,25 @@ impl Snapshot {
                 even: Some(even(seen.windows, key.owner)),
                 list: seen.list,
             };
-            let of_executions = later.map(|later| {
-                let (reached, mut unknown) = (later.reached, later.unknown);
-                let returns = later.returns;
-                let (mut windows, mut list) = (returns.windows, Estimates::from(&returns.list));
-                if !later.is_independent {
-                    (unknown, windows, list) = (reached, 0, Estimates::default());
-                }
-                NewHotlist {
-                    reached: reached as f64,
-                    unknown: unknown as f64,
-                    windows,
-                    // Most are turned away by draws.
-                    even: None,
-                    list,
-                    ..of_time
-                }
+            let unknown_ones = |reached| (reached, reached, 0, Estimates::default());
+            let of_executions = match &later {
+                Some(later) if later.is_independent => Some((
+                    later.reached as f64,
+                    later.unknown as f64,
+                    later.returns.windows,
+                    Estimates::from(&later.returns.list),
+                )),
+                Some(later) => Some(unknown_ones(later.reached as f64)),
+                None => values.never_back(profile, &come_back).map(unknown_ones),
+            };
+            let of_executions = of_executions.map(|(reached, unknown, windows, list)| NewHotlist {
+                reached,
+                unknown,
+                windows,
+                // Most are turned away by draws.
+                even: None,
+                list,
+                ..of_time
             });
             rejected += is_rejected(flush.hotlist(of_time))?;
             if let Some(of_executions) = of_executions {

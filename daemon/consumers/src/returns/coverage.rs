@@ -130,7 +130,8 @@ fn record(program: &Program, seed: u64) -> [Option<bool>; 2] {
 }
 
 /// Shares of time and of executions have intervals that hold the truth in 93 to 98 % of the
-/// recordings, or in more where phases are met evenly and windows are taken for random ones.
+/// recordings, or in more where phases are met evenly and windows are taken for random ones. In
+/// phases there are mostly no shares of executions.
 #[test]
 fn intervals() {
     let show = std::env::var_os("SHOW").is_some();
@@ -161,12 +162,16 @@ fn intervals() {
             if show {
                 println!("{program:?}: {executions:.1} % of {told:?}, time {time:.1} %");
             }
-            assert!(
-                told[0] * 10 > RUNS * 9 && told[1] == RUNS,
-                "{program:?} {told:?}"
-            );
+            // A phase could be one of slow executions, which windows do not show. Of few events it is
+            // not always seen.
+            let has_phases = values == Values::Phases;
+            let told_right = match has_phases {
+                true => told[0] * 4 < RUNS,
+                false => told[0] * 10 > RUNS * 9,
+            };
+            assert!(told_right && told[1] == RUNS, "{program:?} {told:?}");
             // Three standard deviations of a coverage of 95 % below what is right.
-            for held in [executions, time] {
+            for held in [executions, time].into_iter().skip(usize::from(has_phases)) {
                 assert!(held >= 93.0 - 4.6, "{program:?}: {executions}, {time}");
             }
         }

@@ -2,11 +2,13 @@
 
 use counters::Loss;
 use hotlist::{Estimates, Generator, Hotlist, Sum};
+use interpreter::Parameter;
+use rustc_hash::FxHashSet;
 
 use super::visits::Place;
-use super::{Moment, ValueProfile, Values, tuple_bytes};
+use super::{Moment, ProfileKey, ValueProfile, Values};
 use crate::alike::IsInTurns;
-use crate::events::{NONE, Shared};
+use crate::events::{NONE, PcId, Shared};
 use crate::returns::{Later, MOST_TURNED_AWAY, Returns};
 
 /// One later event for so many first ones are some.
@@ -14,7 +16,14 @@ const SOME: f64 = 8.0;
 
 /// Rough size of an entry, in bytes.
 fn bytes_of(returns: &Returns) -> usize {
-    2 * size_of::<Returns>() + tuple_bytes(&returns.list)
+    2 * size_of::<Returns>() + returns.bytes() - size_of::<Hotlist<u64>>()
+}
+
+/// What a profile is of, whoever's it is: the instruction, who called, and the parameter.
+type OfAll = (PcId, Option<PcId>, Parameter);
+
+fn of_all(key: &ProfileKey) -> OfAll {
+    (key.pc, key.caller, key.parameter)
 }
 
 /// What the later events of a profile tell of its executions.
@@ -100,9 +109,9 @@ impl Values {
         if is_full {
             returns.list.stop_growing();
         }
-        let bytes = returns.list.bytes();
+        let bytes = returns.bytes();
         returns.count(&later, value, profile.list.as_ref(), &mut shared.coins);
-        shared.budget.charge(returns.list.bytes() - bytes);
+        shared.budget.charge(returns.bytes() - bytes);
     }
 
     /// Keeps later events of a profile.
@@ -135,6 +144,26 @@ impl Values {
             take_turns: are_callers && (returns.take_turns() || off == Some(IsInTurns(true))),
             returns,
         })
+    }
+
+    /// Profiles of which later events were seen, whoever's they are.
+    pub fn come_back(&self) -> FxHashSet<OfAll> {
+        let with_returns = self.profiles.iter().filter(|of| of.returns != NONE);
+        with_returns.map(|of| of_all(&of.key)).collect()
+    }
+
+    /// As how many later events the executions of a profile count which has none, where others of
+    /// the same place have some ([`Values::come_back`]): those of another process, to which they
+    /// are added up. None of them is known.
+    ///
+    /// Where a window comes by once at most, it is as often as one of its instructions is at the
+    /// place. Of later events that are as far apart as that, one is accepted in
+    /// [`MOST_TURNED_AWAY`] for so many instructions as a window has, as it is of others.
+    pub fn never_back(&self, profile: &ValueProfile, come_back: &FxHashSet<OfAll>) -> Option<f64> {
+        let is_alone = self.tells_executions()
+            && profile.returns == NONE
+            && come_back.contains(&of_all(&profile.key));
+        is_alone.then(|| profile.reached as f64 / MOST_TURNED_AWAY)
     }
 
     /// The first events of windows, which are those of time.

@@ -14,6 +14,7 @@ use super::{Moment, ProfileKey, ValueSlots, Values};
 use crate::alike::{Alike, IsInTurns, Sequence};
 use crate::events::{NONE, Owner, PcId, Shared};
 use crate::returns::{Apart, accepted};
+use crate::stretches::{Stretches, Where};
 
 /// A place of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +77,8 @@ pub(super) struct Visit {
     alike: Alike,
     /// How it follows from the one before.
     sequence: Sequence,
+    /// Whether windows lie in stretches with callers of their own.
+    stretches: Option<Box<Stretches>>,
 }
 
 /// Callers that are told apart in one place; all others are one.
@@ -103,6 +106,7 @@ impl Visit {
             before: PcId(NONE),
             alike: Alike::default(),
             sequence: Sequence::default(),
+            stretches: None,
         }
     }
 
@@ -157,7 +161,25 @@ impl Visit {
         } else {
             self.sequence.saw(count);
             let gap = moment.depth.saturating_sub(before);
+            if let Some(stretches) = &mut self.stretches {
+                let at = Where {
+                    window,
+                    depth: moment.depth,
+                    gap,
+                    long,
+                };
+                stretches.saw(at, u64::from(by.0));
+            }
             self.later(at, accepted((gap, long), times, &mut shared.coins));
+            let bytes = Stretches::bytes(&self.stretches);
+            let callers = &self.callers;
+            let top = || callers.iter().max_by_key(|of| of.laters);
+            Stretches::look(&mut self.stretches, self.laters, || {
+                top().map(|of| u64::from(of.pc.0))
+            });
+            shared
+                .budget
+                .charge(Stretches::bytes(&self.stretches) - bytes);
         }
         self.before = by;
         self.last = Visited {
@@ -207,9 +229,11 @@ impl Visit {
         self.sequence.may_be_off(self.firsts, apart)
     }
 
-    /// Whether who called later does not depend on who called first.
+    /// Whether who called later depends neither on who called first, nor on where the window lies.
     pub(super) fn is_independent(&self) -> bool {
-        self.alike.is_independent()
+        let stretches = self.stretches.as_deref();
+        let depend = |of: &Stretches| of.differ() || of.depends_on_place();
+        self.alike.is_independent() && !stretches.is_some_and(depend)
     }
 }
 
