@@ -1,5 +1,6 @@
 //! What the lists of a place say together.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -31,9 +32,39 @@ pub struct Merged<'p> {
     pub list: Sum<u64>,
     /// These, [as it has them](Sum::tuples).
     pub tuples: Vec<Summed>,
+    /// The lists that were added up.
+    pub rows: Vec<&'p HotlistRow>,
     /// What they say of rising and falling values, if that was asked for, and unless they were
     /// added up while they were read ([`crate::Filter::added_up`]).
     pub course: Option<Course<u64>>,
+}
+
+impl Merged<'_> {
+    /// The events of each process, and how many of them have the most frequent value of all. Of
+    /// parameters that are no executions this is not kept apart: see [`crate::Filter::added_up`].
+    pub fn by_process(&self) -> Vec<(f64, f64)> {
+        let most_frequent = self.tuples.first().map(|tuple| tuple.value);
+        let mut of: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        let (first, others) = match self.rows.split_first() {
+            Some((first, others)) => (first.process, others),
+            None => return Vec::new(),
+        };
+        // Mostly there is one.
+        if others.iter().all(|row| row.process == first) {
+            return vec![(
+                self.list.events() as f64,
+                self.tuples.first().map_or(0.0, Summed::estimate),
+            )];
+        }
+        for row in &self.rows {
+            let mut tuples = row.list.tuples();
+            let equal = tuples.find(|tuple| Some(tuple.value) == most_frequent);
+            let (events, equals) = of.entry(row.process).or_default();
+            *events += row.list.events;
+            *equals += equal.map_or(0.0, |tuple| tuple.estimate);
+        }
+        of.into_values().collect()
+    }
 }
 
 /// Values that a thread adds up at a time, at least. Fewer in all are not worth a thread.
@@ -184,6 +215,7 @@ impl<'p> Adding<'p> {
                 even: 0.0,
                 list: Sum::new(Sum::<u64>::MOST),
                 tuples: Vec::new(),
+                rows: Vec::new(),
                 course: None,
             },
             values: Estimates::default(),
@@ -222,6 +254,8 @@ impl<'p> Adding<'p> {
         merged.unknown = add(|row| row.unknown);
         merged.windows = add(|row| row.windows as f64);
         merged.even = even / (merged.list.events() as f64).max(1.0);
+        merged.rows.clear();
+        merged.rows.extend(group.iter().map(|member| member.row));
         merged.course = course;
         merged.list.put_tuples(&mut merged.tuples);
         merged

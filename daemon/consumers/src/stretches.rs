@@ -28,8 +28,8 @@ const MOST_OFF: f64 = 0.03;
 /// nine tenths of the windows take ten times as long as those of the other one, and the most for
 /// that ratio.
 const APART: f64 = 2.0;
-/// Where more of the events than this come a quarter of a window behind the one before, a window has
-/// too few for this. Where more come an eighth of it behind, those of the first part have not
+/// Where more of the events than this come a quarter of a window behind the one before, a window
+/// has too few for this. Where more come an eighth of it behind, those of the first part have not
 /// forgotten yet where windows begin.
 const MOST_LATE: f64 = 0.02;
 /// Events of a window that wait until they are far from the present one.

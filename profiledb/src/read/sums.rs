@@ -5,9 +5,9 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use hotlist::Estimate;
 
-use crate::List;
 use crate::join::join_equal;
 use crate::profile::HotlistRow;
+use crate::{List, OF_EXECUTIONS};
 
 /// The rows that lists are added to.
 #[derive(Default)]
@@ -18,8 +18,9 @@ pub(super) struct Sums {
     room: Vec<Estimate<u64>>,
 }
 
-/// PC, call site from 1 on (0: none), and parameter. There are many of these: they are small.
-type Key = (u32, u32, u32);
+/// PC, call site from 1 on (0: none), parameter, and of shares of executions the process. There are
+/// many of these: they are small.
+type Key = (u32, u32, u32, u32);
 
 /// A row that was added to.
 struct Summed {
@@ -64,7 +65,11 @@ impl Sums {
         };
         let pc = u32::try_from(row.pc).ok()?;
         let caller = row.caller.map_or(Some(0), |pc| pc.checked_add(1))?;
-        Some((pc, u32::try_from(caller).ok()?, parameter))
+        let process = match row.parameter.starts_with(OF_EXECUTIONS) {
+            true => u32::try_from(row.process).ok()?,
+            false => 0,
+        };
+        Some((pc, u32::try_from(caller).ok()?, parameter, process))
     }
 
     /// Has every row have each of its values once.

@@ -8,7 +8,7 @@ use iced_x86::Register;
 use profiledb::{Merged, Text};
 use serde::Serialize;
 
-use super::as_float;
+use super::{as_float, processes};
 use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
@@ -199,7 +199,8 @@ impl Values {
             live: true,
             shares: Vec::new(),
         };
-        if !values.is_claimed() {
+        let is_claimed = values.is_claimed();
+        if !is_claimed || values.base == Base::Executions && processes::differ(row) {
             return None;
         }
         // What was reached and never known is told as well: it is no sign of little data.
@@ -529,6 +530,7 @@ mod tests {
                 windows: 120,
                 even: 0.0,
                 tuples: list.tuples().collect(),
+                rows: Vec::new(),
                 list,
             };
             let Some(Added::Enough(values)) = Values::of(&merged, 1) else {

@@ -16,6 +16,7 @@ mod manners;
 mod modes;
 mod paths;
 mod pointers;
+mod processes;
 mod rolled;
 mod transfers;
 

@@ -178,7 +178,7 @@ pub(crate) struct Rows<'w> {
     pub(crate) flush: Flush<'w>,
     pub(crate) fixture: ImageRowId,
     pub(crate) process: ProcessRowId,
-    other: ProcessRowId,
+    pub(crate) other: ProcessRowId,
     pub(crate) user: SubjectRowId,
     kernel: SubjectRowId,
 }

@@ -171,7 +171,8 @@ fn intervals() {
             };
             assert!(told_right && told[1] == RUNS, "{program:?} {told:?}");
             // Three standard deviations of a coverage of 95 % below what is right.
-            for held in [executions, time].into_iter().skip(usize::from(has_phases)) {
+            let told = [executions, time].into_iter();
+            for held in told.skip(usize::from(has_phases)) {
                 assert!(held >= 93.0 - 4.6, "{program:?}: {executions}, {time}");
             }
         }
