@@ -162,8 +162,8 @@ fn intervals() {
             if show {
                 println!("{program:?}: {executions:.1} % of {told:?}, time {time:.1} %");
             }
-            // A phase could be one of slow executions, which windows do not show. Of few events it is
-            // not always seen.
+            // A phase could be one of slow executions, which windows do not show. Of few events it
+            // is not always seen.
             let has_phases = values == Values::Phases;
             let told_right = match has_phases {
                 true => told[0] * 4 < RUNS,
