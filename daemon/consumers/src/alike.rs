@@ -17,7 +17,7 @@ use hotlist::{Estimates, Hotlist};
 /// this part of what lies between the shares of time and of executions.
 const MOST_ALIKE: f64 = 0.1;
 /// A share of executions may be off by so much because of what windows begin with.
-const MOST_OFF: f64 = 0.03;
+pub(super) const MOST_OFF: f64 = 0.03;
 /// Standard errors that chance is granted.
 const ERRORS: f64 = 2.0;
 

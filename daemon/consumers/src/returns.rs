@@ -177,9 +177,7 @@ impl Returns {
     /// Whether later events do not depend on the first one of their window, nor on where the window
     /// lies.
     pub(super) fn is_independent(&self) -> bool {
-        let stretches = self.stretches.as_deref();
-        let depend = |of: &Stretches| of.differ() || of.depends_on_place();
-        self.alike.is_independent() && !stretches.is_some_and(depend)
+        self.alike.is_independent() && !Stretches::are_unlike(&self.stretches)
     }
 
     /// Bytes that are kept besides this.

@@ -15,14 +15,14 @@
 
 use std::collections::VecDeque;
 
+use super::alike::MOST_OFF;
+
 /// Events of a list from which on its most frequent value is looked at; and again after so many
 /// times as many, since another one may have come to be it.
 const SOME: u64 = 16;
 const AGAIN: u64 = 4;
 /// Standard errors that chance is granted.
 const ERRORS: f64 = 2.5;
-/// A share of executions may be off by so much.
-const MOST_OFF: f64 = 0.03;
 /// How far the shares of stretches in executions may be from those in windows: the mean of the
 /// squares of the difference, in parts of the latter. It is two where executions of a stretch of
 /// nine tenths of the windows take ten times as long as those of the other one, and the most for
@@ -57,6 +57,8 @@ pub(super) struct Stretches {
     first: u64,
     second: u64,
     both: u64,
+    /// See [`parts`].
+    begins: [u32; 4],
     parts: [Part; 3],
     last_part: Option<usize>,
     /// Events, and those that come more than a quarter, and an eighth, of a window behind the one
@@ -65,7 +67,7 @@ pub(super) struct Stretches {
     late: [u64; 2],
 }
 
-/// A part of windows: see [`Where::part`].
+/// A part of windows: see [`parts`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     /// Windows that have events there.
@@ -93,21 +95,20 @@ pub(super) struct Where {
     pub(super) long: u32,
 }
 
-impl Where {
-    /// In which part of its window the event is: behind the first quarter, which has not forgotten
-    /// where the window begins, there are three.
-    ///
-    /// They do not begin at the same instruction in all windows. Where windows begin at one
-    /// instruction, and rounds have as many as fit into a part, the last one is in it or not by its
-    /// value, which may take one instruction more than another.
-    fn part(&self) -> Option<usize> {
-        let moved = self.long / 8;
-        let by = (self.window.wrapping_mul(0x9e37_79b9) >> 16) % moved.max(1);
-        let width = ((self.long - self.long / 4 - moved) / 3).max(1);
-        let behind = self.depth.checked_sub(self.long / 4 + by + 1)?;
-        let part = (behind / width) as usize;
-        (part < 3).then_some(part)
-    }
+/// The instructions behind which the parts of a window begin, and the last one ends: behind its
+/// first quarter, which has not forgotten where the window begins, there are three parts.
+///
+/// They do not begin at the same instruction in all windows. Where windows begin at one
+/// instruction, and rounds have as many as fit into a part, the last one is in it or not by its
+/// value, which may take one instruction more than another.
+fn parts(window: u32, long: u32) -> [u32; 4] {
+    let moved = long / 8;
+    // The upper half of the product is as good as drawn.
+    let by = (u64::from(window.wrapping_mul(0x9e37_79b9)) * u64::from(moved)) >> 32;
+    // It is below `moved`.
+    let begin = long / 4 + by as u32;
+    let width = (long - long / 4 - moved) / 3;
+    [0, 1, 2, 3].map(|part| begin + part * width)
 }
 
 impl Stretches {
@@ -155,6 +156,7 @@ impl Stretches {
             self.window = at.window;
             self.near.clear();
             (self.far, self.far_equal, self.last_part) = (0, 0, None);
+            self.begins = parts(at.window, at.long);
         }
         let quarter = at.long / 4;
         while let Some(&(depth, equal)) = self.near.front()
@@ -171,8 +173,9 @@ impl Stretches {
         if self.near.len() < WAITING {
             self.near.push_back((at.depth, is_equal));
         }
-        let number = at.part();
-        if let Some(number) = number {
+        let [begin, second, third, end] = self.begins;
+        if at.depth > begin && at.depth <= end {
+            let number = usize::from(at.depth > second) + usize::from(at.depth > third);
             let of = &mut self.parts[number];
             of.windows += u64::from(self.last_part != Some(number));
             of.events += 1;
@@ -181,6 +184,14 @@ impl Stretches {
         }
     }
 
+    /// Whether what windows show is no share of executions, for either of both reasons.
+    pub(super) fn are_unlike(this: &Option<Box<Stretches>>) -> bool {
+        let unlike = |of: &Stretches| of.differ() || of.depends_on_place();
+        this.as_deref().is_some_and(unlike)
+    }
+
+    /// Whether events come so late that one, or both, of the questions cannot be asked: see
+    /// [`MOST_LATE`].
     fn are_late(&self) -> [bool; 2] {
         self.late
             .map(|late| late as f64 > MOST_LATE * self.events as f64)
@@ -188,7 +199,7 @@ impl Stretches {
 
     /// Whether windows are of stretches that differ, so that shares of all windows may be off by
     /// more than [`MOST_OFF`].
-    pub(super) fn differ(&self) -> bool {
+    fn differ(&self) -> bool {
         let pairs = self.pairs.max(1) as f64;
         let [first, second, both] =
             [self.first, self.second, self.both].map(|of| of as f64 / pairs);

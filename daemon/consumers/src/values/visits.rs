@@ -231,9 +231,7 @@ impl Visit {
 
     /// Whether who called later depends neither on who called first, nor on where the window lies.
     pub(super) fn is_independent(&self) -> bool {
-        let stretches = self.stretches.as_deref();
-        let depend = |of: &Stretches| of.differ() || of.depends_on_place();
-        self.alike.is_independent() && !stretches.is_some_and(depend)
+        self.alike.is_independent() && !Stretches::are_unlike(&self.stretches)
     }
 }
 
