@@ -156,9 +156,8 @@ impl Values {
     /// the same place have some ([`Values::come_back`]): those of another process, to which they
     /// are added up. None of them is known.
     ///
-    /// Where a window comes by once at most, it is as often as one of its instructions is at the
-    /// place. Of later events that are as far apart as that, one is accepted in
-    /// [`MOST_TURNED_AWAY`] for so many instructions as a window has, as it is of others.
+    /// Where a window comes by once at most, the first events of all windows are as many as the
+    /// executions that these stand for. Of later ones that are far apart one in four is accepted.
     pub fn never_back(&self, profile: &ValueProfile, come_back: &FxHashSet<OfAll>) -> Option<f64> {
         let is_alone = self.tells_executions()
             && profile.returns == NONE
