@@ -9,10 +9,11 @@
 
 mod places;
 mod results;
+mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
+use gimli::{AttributeValue, DebuggingInformationEntry, UnitOffset};
 
 use crate::convention::{Convention, PLATFORM};
 use crate::elf::Elf;
@@ -21,6 +22,8 @@ use crate::sections::{Sections, Slice};
 
 pub(crate) use self::places::{Places, is_absent, places};
 pub(crate) use self::results::{ResultRegister, without_result};
+pub(crate) use self::unit::Unit;
+use self::unit::Units;
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
@@ -68,7 +71,7 @@ pub(crate) fn declared(image: &Elf, entries: &BTreeSet<u64>) -> Declared {
 /// What the reader says of the entry's ranges.
 pub(crate) fn covered<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
     addresses: &BTreeSet<u64>,
 ) -> gimli::Result<BTreeSet<u64>> {
@@ -86,7 +89,7 @@ pub(crate) fn covered<'a>(
 pub(crate) fn search(
     image: &Elf,
     addresses: &BTreeSet<u64>,
-    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>) -> gimli::Result<()>,
+    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<'_, 'a>) -> gimli::Result<()>,
 ) -> Option<()> {
     units(image, |dwarf, unit| {
         if covers_any(dwarf, unit, addresses) {
@@ -98,16 +101,17 @@ pub(crate) fn search(
 /// Calls `take` for each unit.
 pub(crate) fn units(
     image: &Elf,
-    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<Slice<'a>>),
+    mut take: impl for<'a> FnMut(&gimli::Dwarf<Slice<'a>>, &Unit<'_, 'a>),
 ) -> Option<()> {
     let sections = Sections::of(image);
     let dwarf = sections.dwarf();
+    let units = Units::new(&dwarf);
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
         let Ok(unit) = dwarf.unit(header) else {
             continue;
         };
-        take(&dwarf, &unit);
+        take(&dwarf, &Unit::of(&units, &unit));
     }
     Some(())
 }
@@ -115,7 +119,7 @@ pub(crate) fn units(
 /// Whether a unit has code at one of the entries; yes where it does not say.
 fn covers_any(
     dwarf: &gimli::Dwarf<Slice<'_>>,
-    unit: &Unit<Slice<'_>>,
+    unit: &Unit<'_, '_>,
     entries: &BTreeSet<u64>,
 ) -> bool {
     let Ok(mut ranges) = dwarf.unit_ranges(unit) else {
@@ -133,7 +137,7 @@ fn covers_any(
 /// linkers fold them.
 fn search_unit<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entries: &BTreeSet<u64>,
     (found, differing): (&mut Declared, &mut BTreeSet<u64>),
 ) -> gimli::Result<()> {
@@ -208,7 +212,7 @@ fn search_unit<'a>(
 /// Whether a function's declaration tells its parameters, also that there are none. With the least
 /// debug information (`-g1`) nothing in a unit has a type, and no function any parameter.
 pub(crate) fn tells_parameters<'a>(
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: &Entry<'a>,
     has_types: bool,
 ) -> bool {
@@ -220,7 +224,7 @@ pub(crate) fn tells_parameters<'a>(
 /// place of a low PC; the entry is in the first, unless it is named.
 pub(crate) fn entry_address<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
 ) -> gimli::Result<Option<u64>> {
     if let Some(low) = entry.attr_value(gimli::DW_AT_low_pc) {
@@ -236,7 +240,7 @@ pub(crate) fn entry_address<'a>(
 /// The calling convention of a unit's language, if the unit names one.
 fn convention_of_unit(
     dwarf: &gimli::Dwarf<Slice<'_>>,
-    unit: &Unit<Slice<'_>>,
+    unit: &Unit<'_, '_>,
     root: &Entry<'_>,
 ) -> Option<Convention> {
     let Some(AttributeValue::Language(language)) = root.attr_value(gimli::DW_AT_language) else {
@@ -266,7 +270,7 @@ fn convention_of_unit(
 /// The compiler that made a unit.
 fn producer(
     dwarf: &gimli::Dwarf<Slice<'_>>,
-    unit: &Unit<Slice<'_>>,
+    unit: &Unit<'_, '_>,
     root: &Entry<'_>,
 ) -> Option<String> {
     let producer = root.attr_value(gimli::DW_AT_producer)?;
@@ -277,7 +281,7 @@ fn producer(
 /// Whether GCC made a unit.
 pub(crate) fn is_of_gcc(
     dwarf: &gimli::Dwarf<Slice<'_>>,
-    unit: &Unit<Slice<'_>>,
+    unit: &Unit<'_, '_>,
     root: &Entry<'_>,
 ) -> bool {
     producer(dwarf, unit, root).is_some_and(|producer| producer.starts_with("GNU "))
@@ -328,7 +332,7 @@ pub(crate) enum PassingClass {
 
 fn arguments<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: UnitOffset,
     (entry, is_gcc): (u64, bool),
 ) -> Option<Vec<Argument>> {
@@ -336,7 +340,7 @@ fn arguments<'a>(
     attribute(unit, &declaration, gimli::DW_AT_external)?;
     // A result in memory takes the first register.
     if let Some(result) = attribute(unit, &declaration, gimli::DW_AT_type) {
-        kind(dwarf, unit, result)?;
+        kind(unit, result)?;
     }
     let mut tree = unit.entries_tree(Some(function)).ok()?;
     let mut children = tree.root().ok()?.children();
@@ -353,7 +357,7 @@ fn arguments<'a>(
         if is_absent && is_gcc {
             return None;
         }
-        match kind(dwarf, unit, attribute(unit, parameter, gimli::DW_AT_type)?)? {
+        match kind(unit, attribute(unit, parameter, gimli::DW_AT_type)?)? {
             PassingClass::Integer(bits) if next < 6 => {
                 let register = PLATFORM[usize::from(next)];
                 arguments.extend((!is_absent).then_some(Argument {
@@ -371,37 +375,37 @@ fn arguments<'a>(
 
 /// An attribute of an entry, of its declaration, or of what it is an instance of.
 pub(crate) fn attribute<'a>(
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
     name: gimli::DwAt,
 ) -> Option<AttributeValue<Slice<'a>>> {
-    let mut entry = entry.clone();
+    let (mut within, mut entry) = (*unit, entry.clone());
     for _ in 0..MAX_CHAIN {
         if let Some(value) = entry.attr_value(name) {
-            return Some(value);
+            return within.tell(value, unit);
         }
-        let origin = entry
-            .attr_value(gimli::DW_AT_abstract_origin)
-            .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
-        let AttributeValue::UnitRef(offset) = origin else {
-            return None;
-        };
-        entry = unit.entry(offset).ok()?;
+        (within, entry) = within.follow(origin(&entry)?)?;
     }
     None
 }
 
-/// A type without its names and qualifiers, and how many bytes it has, where that is said; `None`:
-/// it is void, or in another unit.
-pub(crate) fn unqualified<'a>(
-    unit: &Unit<Slice<'a>>,
+/// What an entry is an instance of, or completes.
+pub(crate) fn origin<'a>(entry: &Entry<'a>) -> Option<AttributeValue<Slice<'a>>> {
+    entry
+        .attr_value(gimli::DW_AT_abstract_origin)
+        .or_else(|| entry.attr_value(gimli::DW_AT_specification))
+}
+
+/// A type without its names and qualifiers, the unit that it is in, and how many bytes it has, where
+/// that is said; `None`: it is void.
+pub(crate) fn unqualified<'u, 'a>(
+    unit: &Unit<'u, 'a>,
     mut reference: AttributeValue<Slice<'a>>,
-) -> Option<(Entry<'a>, Option<u64>)> {
+) -> Option<(Unit<'u, 'a>, Entry<'a>, Option<u64>)> {
+    let mut unit = *unit;
     for _ in 0..MAX_CHAIN {
-        let AttributeValue::UnitRef(offset) = reference else {
-            return None;
-        };
-        let entry = unit.entry(offset).ok()?;
+        let entry;
+        (unit, entry) = unit.follow(reference)?;
         match entry.tag() {
             gimli::DW_TAG_typedef
             | gimli::DW_TAG_const_type
@@ -411,7 +415,7 @@ pub(crate) fn unqualified<'a>(
             _ => {
                 let size = entry.attr_value(gimli::DW_AT_byte_size);
                 let size = size.and_then(|size| size.udata_value());
-                return Some((entry, size));
+                return Some((unit, entry, size));
             }
         }
     }
@@ -420,11 +424,10 @@ pub(crate) fn unqualified<'a>(
 
 /// The kind of a type; `None` where how it is passed is not plain.
 pub(crate) fn kind<'a>(
-    dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     reference: AttributeValue<Slice<'a>>,
 ) -> Option<PassingClass> {
-    let (entry, size) = unqualified(unit, reference)?;
+    let (unit, entry, size) = unqualified(unit, reference)?;
     match entry.tag() {
         gimli::DW_TAG_pointer_type
         | gimli::DW_TAG_reference_type
@@ -439,7 +442,7 @@ pub(crate) fn kind<'a>(
                 gimli::DW_ATE_float => Some(match size? {
                     bytes @ (2 | 4 | 8) => PassingClass::Vector(u32::try_from(bytes * 8).ok()?),
                     // As long as a number of the floating-point stack, which nothing else tells.
-                    16 if is_quad(dwarf, unit, &entry) => PassingClass::Vector(128),
+                    16 if is_quad(&unit, &entry) => PassingClass::Vector(128),
                     _ => PassingClass::Elsewhere,
                 }),
                 gimli::DW_ATE_boolean
@@ -457,9 +460,9 @@ pub(crate) fn kind<'a>(
 }
 
 /// Whether a type of 16 bytes has a number in all of them, which vector registers pass.
-fn is_quad<'a>(dwarf: &gimli::Dwarf<Slice<'a>>, unit: &Unit<Slice<'a>>, of: &Entry<'a>) -> bool {
+fn is_quad<'a>(unit: &Unit<'_, 'a>, of: &Entry<'a>) -> bool {
     let name = of.attr_value(gimli::DW_AT_name);
-    let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
+    let name = name.and_then(|name| unit.string(name));
     name.is_some_and(|name| matches!(&*name.to_string_lossy(), "_Float128" | "__float128"))
 }
 

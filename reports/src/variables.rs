@@ -9,10 +9,10 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gimli::{AttributeValue, DebuggingInformationEntry, Unit, UnitOffset};
+use gimli::{AttributeValue, DebuggingInformationEntry, UnitOffset};
 
 use crate::dwarf::{
-    PassingClass, Places, attribute, covered, entry_address, is_absent, is_c, is_c_alone,
+    PassingClass, Places, Unit, attribute, covered, entry_address, is_absent, is_c, is_c_alone,
     is_of_gcc, kind, places, search, tells_parameters, units,
 };
 use crate::elf::Elf;
@@ -229,7 +229,7 @@ pub(crate) fn parameters(
                 _ => {}
             }
         }
-        let twins = Twins::new(dwarf, unit, bare);
+        let twins = Twins::new(*unit, bare);
         for (address, function) in functions {
             let entry = unit.entry(function)?;
             if !tells_parameters(unit, &entry, has_types) {
@@ -242,7 +242,7 @@ pub(crate) fn parameters(
             let is_open = is_gcc || attribute(unit, &entry, gimli::DW_AT_external).is_some();
             // A result in memory takes the first register.
             let result = attribute(unit, &entry, gimli::DW_AT_type);
-            let is_plain = result.is_none_or(|result| kind(dwarf, unit, result).is_some());
+            let is_plain = result.is_none_or(|result| kind(unit, result).is_some());
             let is_prototyped = attribute(unit, &entry, gimli::DW_AT_prototyped).is_some();
             let is_old = may_be_old && !is_prototyped;
             let of = (address, is_gcc);
@@ -319,9 +319,9 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
             let of = attribute(unit, entry, gimli::DW_AT_type);
             let returned = of.and_then(|of| {
                 Some(Returned {
-                    kind: kind(dwarf, unit, of)?,
-                    words: words(dwarf, unit, of).ok()?,
-                    number: NumberType::of(dwarf, unit, of),
+                    kind: kind(unit, of)?,
+                    words: words(unit, of).ok()?,
+                    number: NumberType::of(unit, of),
                 })
             });
             for address in here {
@@ -343,7 +343,7 @@ pub(crate) fn results(image: &Elf, addresses: &BTreeSet<u64>) -> BTreeMap<u64, R
 /// be an old one of C: without a prototype.
 fn declared_as<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: UnitOffset,
     (entered, is_gcc): (u64, bool),
     is_old: bool,
@@ -371,7 +371,7 @@ fn declared_as<'a>(
             _ => continue,
         }
         let of = attribute(unit, entry, gimli::DW_AT_type);
-        let passed = of.and_then(|of| kind(dwarf, unit, of)).map(|kind| {
+        let passed = of.and_then(|of| kind(unit, of)).map(|kind| {
             let take = |count: &mut u8, most| {
                 let number = *count;
                 *count = count.saturating_add(1);
@@ -397,27 +397,27 @@ fn declared_as<'a>(
             declaration.absent.push(passed);
         }
         declaration.parameters.push(Parameter {
-            name: name_of(dwarf, unit, entry),
-            of: type_text(dwarf, unit, Some(of), 0).unwrap_or_else(|| UNNAMED.to_owned()),
+            name: name_of(unit, entry),
+            of: type_text(unit, Some(of), 0).unwrap_or_else(|| UNNAMED.to_owned()),
             passed,
-            words: words(dwarf, unit, of)?,
-            number: NumberType::of(dwarf, unit, of),
+            words: words(unit, of)?,
+            number: NumberType::of(unit, of),
         });
     }
     Ok(declaration)
 }
 
 /// A name that a person gave to something.
-fn name_of<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<String> {
-    let name = whole_name(dwarf, unit, entry)?;
+fn name_of<'a>(unit: &Unit<'_, 'a>, entry: &Entry<'a>) -> Option<String> {
+    let name = whole_name(unit, entry)?;
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     name.chars().all(is_word).then_some(name)
 }
 
 /// A name, which may be one of several words.
-fn whole_name<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<String> {
+fn whole_name<'a>(unit: &Unit<'_, 'a>, entry: &Entry<'a>) -> Option<String> {
     let name = attribute(unit, entry, gimli::DW_AT_name)?;
-    let name = dwarf.attr_string(unit, name).ok()?;
+    let name = unit.string(name)?;
     let name = name.to_string_lossy().into_owned();
     (!name.is_empty() && name.len() <= LONGEST).then_some(name)
 }

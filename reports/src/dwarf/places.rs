@@ -1,8 +1,8 @@
 //! Where functions find their parameters when they are entered, as debug information says.
 
-use gimli::{AttributeValue, Expression, Operation, Unit, UnitOffset};
+use gimli::{AttributeValue, Expression, Operation, UnitOffset};
 
-use super::{Entry, PassingClass, attribute, kind};
+use super::{Entry, PassingClass, Unit, attribute, kind};
 use crate::sections::Slice;
 
 type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
@@ -41,14 +41,14 @@ enum Place {
 /// in place of a parameter.
 pub(crate) fn places<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: UnitOffset,
     entry: u64,
 ) -> gimli::Result<Places> {
     let declaration = unit.entry(function)?;
     // A result in memory takes the first register.
     let result = attribute(unit, &declaration, gimli::DW_AT_type);
-    if result.is_some_and(|result| kind(dwarf, unit, result).is_none()) {
+    if result.is_some_and(|result| kind(unit, result).is_none()) {
         return Ok(Places::Platform);
     }
     if is_reordered(unit, &declaration)? {
@@ -66,7 +66,7 @@ pub(crate) fn places<'a>(
         }
         let of = attribute(unit, parameter, gimli::DW_AT_type);
         // How it is passed is not plain, nor where those behind it are.
-        let Some(kind) = of.and_then(|of| kind(dwarf, unit, of)) else {
+        let Some(kind) = of.and_then(|of| kind(unit, of)) else {
             break;
         };
         let (platform, windows) = match kind {
@@ -104,24 +104,27 @@ pub(crate) fn places<'a>(
 
 /// Whether a function has its parameters in another order than what it is an instance of: GCC puts
 /// those that a copy is no longer passed behind all others.
-fn is_reordered<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> gimli::Result<bool> {
-    let Some(AttributeValue::UnitRef(origin)) = function.attr_value(gimli::DW_AT_abstract_origin)
-    else {
+fn is_reordered<'a>(unit: &Unit<'_, 'a>, function: &Entry<'a>) -> gimli::Result<bool> {
+    let Some(origin) = function.attr_value(gimli::DW_AT_abstract_origin) else {
         return Ok(false);
     };
-    let order = parameters(unit, origin, |parameter| Some(parameter.offset()))?;
+    // Where it is not known, nothing is known of the parameters.
+    let Some((within, origin)) = unit.follow(origin) else {
+        return Ok(false);
+    };
+    let order = parameters(&within, origin.offset(), |parameter| {
+        within.place(AttributeValue::UnitRef(parameter.offset()))
+    })?;
     let own = parameters(unit, function.offset(), |parameter| {
-        match parameter.attr_value(gimli::DW_AT_abstract_origin)? {
-            AttributeValue::UnitRef(of) => order.iter().position(|one| *one == of),
-            _ => None,
-        }
+        let of = unit.place(parameter.attr_value(gimli::DW_AT_abstract_origin)?)?;
+        order.iter().position(|one| *one == of)
     })?;
     Ok(!own.is_sorted())
 }
 
 /// What `take` makes of the parameters of a function, in their order.
 fn parameters<'a, T>(
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: UnitOffset,
     take: impl Fn(&Entry<'a>) -> Option<T>,
 ) -> gimli::Result<Vec<T>> {
@@ -143,7 +146,7 @@ fn parameters<'a, T>(
 /// nothing: without `-fvar-tracking` it loses sight of what is not read.
 pub(crate) fn is_absent<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: &Entry<'a>,
     parameter: &Entry<'a>,
     (entry, is_gcc): (u64, bool),
@@ -185,7 +188,7 @@ enum Kept {
     Computed,
 }
 
-fn what_is<'a>(unit: &Unit<Slice<'a>>, expression: Expression<Slice<'a>>) -> gimli::Result<Kept> {
+fn what_is<'a>(unit: &Unit<'_, 'a>, expression: Expression<Slice<'a>>) -> gimli::Result<Kept> {
     let mut operations = expression.operations(unit.encoding());
     let (mut kept, mut has_register) = (Kept::Computed, false);
     while let Some(operation) = operations.next()? {
@@ -208,7 +211,7 @@ fn what_is<'a>(unit: &Unit<Slice<'a>>, expression: Expression<Slice<'a>>) -> gim
 }
 
 /// Whether places in a function's frame count from what is behind the return address.
-fn has_plain_frame<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> gimli::Result<bool> {
+fn has_plain_frame<'a>(unit: &Unit<'_, 'a>, function: &Entry<'a>) -> gimli::Result<bool> {
     match function.attr_value(gimli::DW_AT_frame_base) {
         Some(AttributeValue::Exprloc(expression)) => {
             Ok(only(unit, expression)? == Some(Operation::CallFrameCFA))
@@ -219,7 +222,7 @@ fn has_plain_frame<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> gimli::R
 
 /// The only operation of an expression.
 fn only<'a>(
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     expression: Expression<Slice<'a>>,
 ) -> gimli::Result<Option<Operation<Slice<'a>>>> {
     let mut operations = expression.operations(unit.encoding());
@@ -231,7 +234,7 @@ fn only<'a>(
 /// Where a parameter is at the entry of its function, as far as that tells how it is passed.
 fn place<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     parameter: &Entry<'a>,
     (entry, by_frame): (u64, bool),
 ) -> gimli::Result<Option<Place>> {

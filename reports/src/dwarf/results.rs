@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use gimli::{AttributeValue, Unit};
+use gimli::AttributeValue;
 
-use super::{Entry, MAX_CHAIN, PassingClass, covered, is_c, is_c_alone, kind, search, unqualified};
+use super::{
+    Entry, MAX_CHAIN, PassingClass, Unit, covered, is_c, is_c_alone, kind, origin, search,
+    unqualified,
+};
 use crate::elf::Elf;
 use crate::sections::Slice;
-
-type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-/// A unit, with what its types may refer to.
-type InUnit<'u, 'a> = (&'u Dwarf<'a>, &'u Unit<Slice<'a>>);
 
 /// Where a function leaves its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub(crate) fn without_result(
             let Some(rules) = rules else { return Ok(()) };
             has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
             if entry.tag() == gimli::DW_TAG_subprogram {
-                let found = match has_result(dwarf, unit, entry, place, rules) {
+                let found = match has_result(unit, entry, place, rules) {
                     true => &mut here_with,
                     false => &mut here_without,
                 };
@@ -90,36 +89,30 @@ impl Rules {
 /// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
 /// not of a type that goes elsewhere.
 fn has_result<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     function: &Entry<'a>,
     place: ResultRegister,
     rules: Rules,
 ) -> bool {
-    let mut entry = function.clone();
+    let (mut unit, mut entry) = (*unit, function.clone());
     for _ in 0..MAX_CHAIN {
         if let Some(result) = entry.attr_value(gimli::DW_AT_type) {
-            return match kind(dwarf, unit, result) {
+            return match kind(&unit, result) {
                 Some(PassingClass::Integer(_)) => place == ResultRegister::Integer,
                 Some(PassingClass::Vector(_)) => place == ResultRegister::Vector,
                 Some(PassingClass::Elsewhere) => false,
                 None => {
-                    let structure = structure(dwarf, unit, result, rules);
+                    let structure = structure(&unit, result, rules);
                     structure.is_none_or(|structure| structure.is_in(place))
                 }
             };
         }
-        let origin = entry
-            .attr_value(gimli::DW_AT_abstract_origin)
-            .or_else(|| entry.attr_value(gimli::DW_AT_specification));
-        match origin {
-            None => return false,
-            Some(AttributeValue::UnitRef(offset)) => match unit.entry(offset) {
-                Ok(declaration) => entry = declaration,
-                Err(_) => return true,
-            },
-            // In another unit, which is not looked into.
-            Some(_) => return true,
+        let Some(origin) = origin(&entry) else {
+            return false;
+        };
+        match unit.follow(origin) {
+            Some(declared) => (unit, entry) = declared,
+            None => return true,
         }
     }
     true
@@ -139,12 +132,11 @@ struct Structure {
 
 /// How a structure, or a number of two parts, is returned; `None` where that is not plain.
 fn structure<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     reference: AttributeValue<Slice<'a>>,
     rules: Rules,
 ) -> Option<Structure> {
-    let (entry, size) = unqualified(unit, reference)?;
+    let (unit, entry, size) = unqualified(unit, reference)?;
     let in_memory = Structure {
         // Of what is returned in memory rax has the address.
         has_integers: [true, false],
@@ -162,9 +154,9 @@ fn structure<'a>(
         return Some(in_memory);
     }
     match entry.tag() {
-        gimli::DW_TAG_base_type => return pair(dwarf, unit, &entry, size?),
-        gimli::DW_TAG_unspecified_type => return null(dwarf, unit, &entry),
-        _ => structure.add((dwarf, unit), &entry, 0, 0)?,
+        gimli::DW_TAG_base_type => return pair(&unit, &entry, size?),
+        gimli::DW_TAG_unspecified_type => return null(&unit, &entry),
+        _ => structure.add(&unit, &entry, 0, 0)?,
     }
     // LLVM marks classes that are copied like the structures of C, GCC does not.
     let is_marked = passed == Some(gimli::DW_CC_pass_by_value);
@@ -179,12 +171,7 @@ fn structure<'a>(
 }
 
 /// How a number of two parts is returned: a complex one, or an integer of two registers.
-fn pair<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    entry: &Entry<'a>,
-    size: u64,
-) -> Option<Structure> {
+fn pair<'a>(unit: &Unit<'_, 'a>, entry: &Entry<'a>, size: u64) -> Option<Structure> {
     let Some(AttributeValue::Encoding(encoding)) = entry.attr_value(gimli::DW_AT_encoding) else {
         return None;
     };
@@ -197,7 +184,7 @@ fn pair<'a>(
         // On the floating-point stack; what as many bytes are all used of is in memory, and rax has
         // its address.
         (gimli::DW_ATE_complex_float, 32) => Some(Structure {
-            has_integers: [name_of(dwarf, unit, entry)?.contains("128"), false],
+            has_integers: [name_of(unit, entry)?.contains("128"), false],
             ..nowhere
         }),
         (gimli::DW_ATE_signed | gimli::DW_ATE_unsigned, MOST_BYTES) => Some(Structure {
@@ -209,18 +196,16 @@ fn pair<'a>(
 }
 
 /// How the type of `nullptr` is returned: as a pointer.
-fn null<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, entry: &Entry<'a>) -> Option<Structure> {
-    (name_of(dwarf, unit, entry)? == "decltype(nullptr)").then(|| Structure {
+fn null<'a>(unit: &Unit<'_, 'a>, entry: &Entry<'a>) -> Option<Structure> {
+    (name_of(unit, entry)? == "decltype(nullptr)").then(|| Structure {
         has_integers: [true, false],
         ..Structure::default()
     })
 }
 
 /// The name of a type.
-fn name_of<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, of: &Entry<'a>) -> Option<String> {
-    let name = dwarf
-        .attr_string(unit, of.attr_value(gimli::DW_AT_name)?)
-        .ok()?;
+fn name_of<'a>(unit: &Unit<'_, 'a>, of: &Entry<'a>) -> Option<String> {
+    let name = unit.string(of.attr_value(gimli::DW_AT_name)?)?;
     Some(name.to_string_lossy().into_owned())
 }
 
@@ -238,7 +223,7 @@ impl Structure {
     /// which it is not plain where it goes.
     fn add<'a>(
         &mut self,
-        (dwarf, unit): InUnit<'_, 'a>,
+        unit: &Unit<'_, 'a>,
         entry: &Entry<'a>,
         start: u64,
         depth: usize,
@@ -275,14 +260,14 @@ impl Structure {
                 None => number(gimli::DW_AT_data_bit_offset).map_or(0, |bits| bits / 8),
             };
             let at = start.checked_add(offset)?;
-            match kind(dwarf, unit, of) {
+            match kind(unit, of) {
                 Some(PassingClass::Elsewhere) => return None,
                 Some(of) => self.mark(at, of)?,
                 None => {
-                    let (inner, _) = unqualified(unit, of)?;
+                    let (unit, inner, _) = unqualified(unit, of)?;
                     match inner.tag() {
-                        gimli::DW_TAG_array_type => self.add_array((dwarf, unit), &inner, at)?,
-                        _ => self.add((dwarf, unit), &inner, at, depth + 1)?,
+                        gimli::DW_TAG_array_type => self.add_array(&unit, &inner, at)?,
+                        _ => self.add(&unit, &inner, at, depth + 1)?,
                     }
                 }
             }
@@ -291,13 +276,8 @@ impl Structure {
     }
 
     /// Adds an array of numbers, as [`Structure::add`] adds a structure.
-    fn add_array<'a>(
-        &mut self,
-        (dwarf, unit): InUnit<'_, 'a>,
-        array: &Entry<'a>,
-        start: u64,
-    ) -> Option<()> {
-        let of = kind(dwarf, unit, array.attr_value(gimli::DW_AT_type)?)?;
+    fn add_array<'a>(&mut self, unit: &Unit<'_, 'a>, array: &Entry<'a>, start: u64) -> Option<()> {
+        let of = kind(unit, array.attr_value(gimli::DW_AT_type)?)?;
         let (PassingClass::Integer(bits) | PassingClass::Vector(bits)) = of else {
             return None;
         };

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use gimli::{AttributeValue, Expression, Operation, Unit};
+use gimli::{AttributeValue, Expression, Operation};
 use iced_x86::Register;
 
 use super::{Dwarf, Entry, NumberType, name_of};
-use crate::dwarf::{attribute, covered, search};
+use crate::dwarf::{Unit, attribute, covered, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -50,8 +50,8 @@ pub(crate) fn held(image: &Elf, address: u64, register: Register) -> Option<Vari
 
 /// The variable of this name that code at an address means: the innermost one.
 pub(crate) fn named(image: &Elf, address: u64, name: &str) -> Option<Variable> {
-    innermost(image, address, |dwarf, unit, entry| {
-        Ok(name_of(dwarf, unit, entry).as_deref() == Some(name))
+    innermost(image, address, |_, unit, entry| {
+        Ok(name_of(unit, entry).as_deref() == Some(name))
     })
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn named(image: &Elf, address: u64, name: &str) -> Option<Variable> {
 fn innermost(
     image: &Elf,
     address: u64,
-    is_meant: impl for<'a> Fn(&Dwarf<'a>, &Unit<Slice<'a>>, &Entry<'a>) -> gimli::Result<bool>,
+    is_meant: impl for<'a> Fn(&Dwarf<'a>, &Unit<'_, 'a>, &Entry<'a>) -> gimli::Result<bool>,
 ) -> Option<Variable> {
     let mut found = None;
     let here = BTreeSet::from([address]);
@@ -85,9 +85,9 @@ fn innermost(
                 gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter
                     if is_meant(dwarf, unit, entry)? =>
                 {
-                    let variable = name_of(dwarf, unit, entry).map(|name| {
+                    let variable = name_of(unit, entry).map(|name| {
                         let of = attribute(unit, entry, gimli::DW_AT_type);
-                        let number = of.and_then(|of| NumberType::of(dwarf, unit, of));
+                        let number = of.and_then(|of| NumberType::of(unit, of));
                         Variable { name, number }
                     });
                     found = variable.or(found.take());
@@ -102,7 +102,7 @@ fn innermost(
 
 fn is_in<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
     address: u64,
     register: Register,
@@ -114,7 +114,7 @@ fn is_in<'a>(
 /// The register that all of a variable is in when the instruction at an address is reached.
 pub(super) fn register_at<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
     address: u64,
 ) -> gimli::Result<Option<Register>> {
@@ -137,7 +137,7 @@ pub(super) fn register_at<'a>(
 
 /// The register that an expression says all of a variable is in.
 fn register_of<'a>(
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     expression: Expression<Slice<'a>>,
 ) -> gimli::Result<Option<Register>> {
     let mut operations = expression.operations(unit.encoding());

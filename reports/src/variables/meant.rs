@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use gimli::{AttributeValue, Unit};
+use gimli::AttributeValue;
 use iced_x86::Register;
 
 use super::held::register_at;
 use super::{Dwarf, Entry, MAX_CHAIN, NumberType, name_of, whole_name};
-use crate::dwarf::{attribute, covered, entry_address, search};
+use crate::dwarf::{Unit, attribute, covered, entry_address, search};
 use crate::elf::Elf;
 use crate::sections::Slice;
 
@@ -71,8 +71,7 @@ pub(crate) fn meant(image: &Elf, address: u64, name: &str) -> Option<Meant> {
         let (mut innermost, mut declared) = (0, Vec::new());
         walk(dwarf, unit, address, |seen| {
             innermost = innermost.max(seen.functions.len());
-            if is_variable(seen.entry) && name_of(dwarf, unit, seen.entry).as_deref() == Some(name)
-            {
+            if is_variable(seen.entry) && name_of(unit, seen.entry).as_deref() == Some(name) {
                 declared.push(Declared {
                     entry: seen.entry.clone(),
                     functions: seen.functions.len(),
@@ -124,12 +123,12 @@ impl<'a> Declared<'a> {
     fn read(
         self,
         dwarf: &Dwarf<'a>,
-        unit: &Unit<Slice<'a>>,
+        unit: &Unit<'_, 'a>,
         address: u64,
     ) -> gimli::Result<Option<Meant>> {
         let of = attribute(unit, &self.entry, gimli::DW_AT_type);
         let of = of.filter(|of| is_plain_number(unit, *of));
-        let number = of.and_then(|of| NumberType::of(dwarf, unit, of));
+        let number = of.and_then(|of| NumberType::of(unit, of));
         let register = register_at(dwarf, unit, &self.entry, address)?;
         Ok(number.map(|number| Meant {
             number,
@@ -161,7 +160,7 @@ impl Seen<'_, '_> {
 /// Calls `take` for the entries of a unit that code at an address may see.
 fn walk<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     address: u64,
     mut take: impl FnMut(&Seen<'_, 'a>) -> gimli::Result<()>,
 ) -> gimli::Result<()> {
@@ -210,10 +209,10 @@ fn is_variable(entry: &Entry<'_>) -> bool {
 
 fn head_of<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     entry: &Entry<'a>,
 ) -> gimli::Result<Option<Head>> {
-    let name = whole_name(dwarf, unit, entry);
+    let name = whole_name(unit, entry);
     let line = attribute(unit, entry, gimli::DW_AT_decl_line);
     let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
     let entry = match entry.tag() {
@@ -226,14 +225,13 @@ fn head_of<'a>(
 }
 
 /// Whether a type is one of numbers that only its own program changes, and no enumeration.
-fn is_plain_number<'a>(unit: &Unit<Slice<'a>>, mut of: AttributeValue<Slice<'a>>) -> bool {
+fn is_plain_number<'a>(unit: &Unit<'_, 'a>, mut of: AttributeValue<Slice<'a>>) -> bool {
+    let mut unit = *unit;
     for _ in 0..MAX_CHAIN {
-        let AttributeValue::UnitRef(offset) = of else {
+        let Some((within, entry)) = unit.follow(of) else {
             return false;
         };
-        let Ok(entry) = unit.entry(offset) else {
-            return false;
-        };
+        unit = within;
         match entry.tag() {
             gimli::DW_TAG_base_type => return true,
             gimli::DW_TAG_typedef | gimli::DW_TAG_const_type => {}

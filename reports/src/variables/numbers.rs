@@ -1,9 +1,9 @@
 //! Types of integers, and how the source writes numbers of them.
 
-use gimli::{AttributeValue, Unit};
+use gimli::AttributeValue;
 
-use super::{Dwarf, Language, whole_name};
-use crate::dwarf::unqualified;
+use super::{Language, whole_name};
+use crate::dwarf::{Unit, unqualified};
 use crate::sections::Slice;
 
 /// A type of integers.
@@ -30,12 +30,8 @@ pub(crate) struct Literal {
 
 impl NumberType {
     /// What debug information says of a type; `None`: it is something else.
-    pub(super) fn of<'a>(
-        dwarf: &Dwarf<'a>,
-        unit: &Unit<Slice<'a>>,
-        of: AttributeValue<Slice<'a>>,
-    ) -> Option<NumberType> {
-        let (entry, size) = unqualified(unit, of)?;
+    pub(super) fn of<'a>(unit: &Unit<'_, 'a>, of: AttributeValue<Slice<'a>>) -> Option<NumberType> {
+        let (unit, entry, size) = unqualified(unit, of)?;
         let AttributeValue::Encoding(encoding) = entry.attr_value(gimli::DW_AT_encoding)? else {
             return None;
         };
@@ -46,7 +42,7 @@ impl NumberType {
         };
         let bytes = size.filter(|bytes| matches!(bytes, 1 | 2 | 4 | 8))?;
         Some(NumberType {
-            name: whole_name(dwarf, unit, &entry),
+            name: whole_name(&unit, &entry),
             bits: u32::try_from(8 * bytes).ok()?,
             is_signed,
             is_truth: encoding == gimli::DW_ATE_boolean,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gimli::{AttributeValue, Unit, UnitOffset};
+use gimli::{AttributeValue, UnitOffset};
 
 use super::{Declaration, Dwarf, Entry, declared_as};
-use crate::dwarf::{attribute, entry_address};
+use crate::dwarf::{Unit, attribute, entry_address};
 use crate::elf::{Elf, demangle};
 use crate::sections::Slice;
 
@@ -18,18 +18,13 @@ const MOST_SEARCHED: usize = 64 << 20;
 
 /// The functions of a unit that have no code of their own.
 pub(super) struct Twins<'u, 'a> {
-    dwarf: &'u Dwarf<'a>,
-    unit: &'u Unit<Slice<'a>>,
+    unit: Unit<'u, 'a>,
     bare: Vec<UnitOffset>,
 }
 
 impl<'u, 'a> Twins<'u, 'a> {
-    pub(super) fn new(
-        dwarf: &'u Dwarf<'a>,
-        unit: &'u Unit<Slice<'a>>,
-        bare: Vec<UnitOffset>,
-    ) -> Twins<'u, 'a> {
-        Twins { dwarf, unit, bare }
+    pub(super) fn new(unit: Unit<'u, 'a>, bare: Vec<UnitOffset>) -> Twins<'u, 'a> {
+        Twins { unit, bare }
     }
 
     /// Whether a function is one of those with these names, which its address has; yes where there
@@ -73,11 +68,11 @@ impl<'u, 'a> Twins<'u, 'a> {
     }
 
     fn name_of(&self, function: &Entry<'a>) -> Option<String> {
-        name_of(self.dwarf, self.unit, function)
+        name_of(&self.unit, function)
     }
 
     fn is_linked(&self, function: &Entry<'a>) -> bool {
-        linked(self.unit, function).is_some()
+        linked(&self.unit, function).is_some()
     }
 }
 
@@ -99,7 +94,7 @@ pub(super) fn is_searched(image: &Elf) -> bool {
 /// that a linker dropped, and that declares something else.
 pub(super) fn elsewhere<'a>(
     dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     others: &BTreeMap<u64, Vec<String>>,
     found: &mut BTreeMap<u64, Option<Declaration>>,
 ) -> gimli::Result<()> {
@@ -112,7 +107,7 @@ pub(super) fn elsewhere<'a>(
         if address.is_none() || !is_bare(entry, address) {
             continue;
         }
-        let Some(name) = name_of(dwarf, unit, entry) else {
+        let Some(name) = name_of(unit, entry) else {
             continue;
         };
         let named = |names: &Vec<String>| names.iter().any(|one| is_of(one, &name));
@@ -131,14 +126,14 @@ pub(super) fn elsewhere<'a>(
 }
 
 /// The name that a function has for the linker, as far as debug information tells.
-fn name_of<'a>(dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> Option<String> {
+fn name_of<'a>(unit: &Unit<'_, 'a>, function: &Entry<'a>) -> Option<String> {
     let name = linked(unit, function).or_else(|| attribute(unit, function, gimli::DW_AT_name))?;
-    let name = dwarf.attr_string(unit, name).ok()?;
+    let name = unit.string(name)?;
     Some(name.to_string_lossy().into_owned())
 }
 
 /// A function's mangled name.
-fn linked<'a>(unit: &Unit<Slice<'a>>, function: &Entry<'a>) -> Option<AttributeValue<Slice<'a>>> {
+fn linked<'a>(unit: &Unit<'_, 'a>, function: &Entry<'a>) -> Option<AttributeValue<Slice<'a>>> {
     let name = |of| attribute(unit, function, of);
     name(gimli::DW_AT_linkage_name).or_else(|| name(gimli::DW_AT_MIPS_linkage_name))
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gimli::{AttributeValue, Unit};
+use gimli::AttributeValue;
 
-use super::{Dwarf, Entry, MAX_CHAIN, Words, name_of, whole_name};
-use crate::dwarf::unqualified;
+use super::{Entry, MAX_CHAIN, Words, name_of, whole_name};
+use crate::dwarf::{Unit, unqualified};
 use crate::sections::Slice;
 
 /// Enumerators of one type.
@@ -13,24 +13,20 @@ const MAX_ENUMERATORS: usize = 1024;
 
 /// A type as C writes it.
 pub(super) fn type_text<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     of: Option<AttributeValue<Slice<'a>>>,
     depth: usize,
 ) -> Option<String> {
     let Some(of) = of else {
         return Some("void".to_owned());
     };
-    let AttributeValue::UnitRef(offset) = of else {
-        return None;
-    };
     if depth > MAX_CHAIN {
         return None;
     }
-    let entry = unit.entry(offset).ok()?;
+    let (unit, entry) = unit.follow(of)?;
     let inner = || {
         let inner = entry.attr_value(gimli::DW_AT_type);
-        type_text(dwarf, unit, inner, depth + 1)
+        type_text(&unit, inner, depth + 1)
     };
     let behind = |mark: &str| {
         let inner = inner()?;
@@ -59,27 +55,26 @@ pub(super) fn type_text<'a>(
         | gimli::DW_TAG_structure_type
         | gimli::DW_TAG_union_type
         | gimli::DW_TAG_enumeration_type
-        | gimli::DW_TAG_unspecified_type => whole_name(dwarf, unit, &entry),
+        | gimli::DW_TAG_unspecified_type => whole_name(&unit, &entry),
         _ => None,
     }
 }
 
 /// What the values of a type are called.
 pub(super) fn words<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
+    unit: &Unit<'_, 'a>,
     of: AttributeValue<Slice<'a>>,
 ) -> gimli::Result<Words> {
-    let Some((entry, _)) = unqualified(unit, of) else {
+    let Some((unit, entry, _)) = unqualified(unit, of) else {
         return Ok(Words::None);
     };
     match (entry.tag(), entry.attr_value(gimli::DW_AT_encoding)) {
-        (gimli::DW_TAG_enumeration_type, _) => enumerators(dwarf, unit, &entry),
+        (gimli::DW_TAG_enumeration_type, _) => enumerators(&unit, &entry),
         (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_boolean))) => {
             Ok(Words::Truth)
         }
         (gimli::DW_TAG_base_type, Some(AttributeValue::Encoding(gimli::DW_ATE_signed_char)))
-            if name_of(dwarf, unit, &entry).as_deref() == Some("char") =>
+            if name_of(&unit, &entry).as_deref() == Some("char") =>
         {
             Ok(Words::Characters)
         }
@@ -87,11 +82,7 @@ pub(super) fn words<'a>(
     }
 }
 
-fn enumerators<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    of: &Entry<'a>,
-) -> gimli::Result<Words> {
+fn enumerators<'a>(unit: &Unit<'_, 'a>, of: &Entry<'a>) -> gimli::Result<Words> {
     let size = of.attr_value(gimli::DW_AT_byte_size);
     let bits = match size.and_then(|size| size.udata_value()) {
         Some(size @ 1..=8) => 8 * size,
@@ -110,7 +101,7 @@ fn enumerators<'a>(
             Some(value) => Some(value),
             None => value.sdata_value().map(i64::cast_unsigned),
         });
-        if let (Some(value), Some(name)) = (value, name_of(dwarf, unit, entry)) {
+        if let (Some(value), Some(name)) = (value, name_of(unit, entry)) {
             // The first of several names of a value is the one that is shown.
             names
                 .entry(value & (u64::MAX >> (64 - bits)))

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use addr2line::{LookupContinuation, LookupResult};
 use gimli::{AttributeValue, DebugInfoOffset, DwoId, UnitOffset, UnitRef};
 
-use crate::dwarf::attribute;
+use crate::dwarf::{Unit, attribute};
 use crate::elf::Elf;
 use crate::guard::fenced;
 use crate::sections::{Sections, Slice};
@@ -69,7 +69,11 @@ impl FunctionEntry {
                 function: place,
             };
         };
-        let line = attribute(unit.unit, &entry, gimli::DW_AT_decl_line);
+        let line = attribute(
+            &Unit::alone(unit.dwarf, unit.unit),
+            &entry,
+            gimli::DW_AT_decl_line,
+        );
         let line = line.and_then(|line| u32::try_from(line.udata_value()?).ok());
         let call = entry.attr_value(gimli::DW_AT_GNU_discriminator);
         let address = |name| unit.attr_address(entry.attr_value(name)?).ok().flatten();
