@@ -14,7 +14,7 @@ type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 type OwnUnit<'a> = gimli::Unit<Slice<'a>>;
 
 /// Units that are kept because others refer to them. Of more it is not known what they have.
-const MOST_KEPT: usize = 4096;
+const MOST_KEPT: usize = 1024;
 
 /// The units of a file and of the one that shares some.
 pub(crate) struct Units<'d, 'a> {
