@@ -396,8 +396,8 @@ pub(crate) fn origin<'a>(entry: &Entry<'a>) -> Option<AttributeValue<Slice<'a>>>
         .or_else(|| entry.attr_value(gimli::DW_AT_specification))
 }
 
-/// A type without its names and qualifiers, the unit that it is in, and how many bytes it has, where
-/// that is said; `None`: it is void.
+/// A type without its names and qualifiers, the unit that it is in, and how many bytes it has,
+/// where that is said; `None`: it is void.
 pub(crate) fn unqualified<'u, 'a>(
     unit: &Unit<'u, 'a>,
     mut reference: AttributeValue<Slice<'a>>,

@@ -117,7 +117,7 @@ impl<'u, 'a> Unit<'u, 'a> {
         }
     }
 
-    /// Where an attribute of this unit refers to: whether it is in the shared file, and where there.
+    /// Where an attribute of this unit refers to: whether in the shared file, and where there.
     pub(super) fn place(
         &self,
         reference: AttributeValue<Slice<'a>>,
