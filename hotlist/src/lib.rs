@@ -37,6 +37,7 @@ mod reduce;
 mod store;
 mod sum;
 mod trend;
+pub mod unlike;
 mod value;
 mod words;
 

@@ -11,13 +11,12 @@
 //! that there is to compare with. Then the events of a window tell by how each follows from the one
 //! before ([`Sequence`]).
 
+use hotlist::unlike::MOST_OFF;
 use hotlist::{Estimates, Hotlist};
 
 /// How far the values of a window may depend on the first: a share of executions is off by about
 /// this part of what lies between the shares of time and of executions.
 const MOST_ALIKE: f64 = 0.1;
-/// A share of executions may be off by so much because of what windows begin with.
-pub(super) const MOST_OFF: f64 = 0.03;
 /// Standard errors that chance is granted.
 const ERRORS: f64 = 2.0;
 

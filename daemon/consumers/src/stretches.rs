@@ -15,19 +15,12 @@
 
 use std::collections::VecDeque;
 
-use super::alike::MOST_OFF;
+use hotlist::unlike::{ERRORS, MOST_OFF, are_unlike};
 
 /// Events of a list from which on its most frequent value is looked at; and again after so many
 /// times as many, since another one may have come to be it.
 const SOME: u64 = 16;
 const AGAIN: u64 = 4;
-/// Standard errors that chance is granted.
-const ERRORS: f64 = 2.5;
-/// How far the shares of stretches in executions may be from those in windows: the mean of the
-/// squares of the difference, in parts of the latter. It is two where executions of a stretch of
-/// nine tenths of the windows take ten times as long as those of the other one, and the most for
-/// that ratio.
-const APART: f64 = 2.0;
 /// Where more of the events than this come a quarter of a window behind the one before, a window
 /// has too few for this. Where more come an eighth of it behind, those of the first part have not
 /// forgotten yet where windows begin.
@@ -205,7 +198,7 @@ impl Stretches {
             [self.first, self.second, self.both].map(|of| of as f64 / pairs);
         let together = both - first * second;
         let error = (first * (1.0 - first) * second * (1.0 - second) / pairs).sqrt();
-        !self.are_late()[0] && together > ERRORS * error && (APART * together).sqrt() > MOST_OFF
+        !self.are_late()[0] && are_unlike(together, error)
     }
 
     /// Whether the share of the value depends on how far from the window's beginning it is looked
@@ -216,10 +209,10 @@ impl Stretches {
             [false, true] => &self.parts[1..],
             [false, false] => &self.parts[..],
         };
-        let pairs = parts
+        let mut pairs = parts
             .iter()
             .flat_map(|one| parts.iter().map(move |other| (one, other)));
-        pairs.into_iter().any(|(one, other)| {
+        pairs.any(|(one, other)| {
             let all = (one.events + other.events).max(1) as f64;
             let share = (one.equal + other.equal) as f64 / all;
             let of_windows = |of: &Part| 1.0 / of.windows.max(1) as f64;

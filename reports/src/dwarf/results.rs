@@ -46,11 +46,15 @@ pub(crate) fn without_result(
             let Some(rules) = rules else { return Ok(()) };
             has_types |= entry.attr_value(gimli::DW_AT_type).is_some();
             if entry.tag() == gimli::DW_TAG_subprogram {
-                let found = match has_result(unit, entry, place, rules) {
-                    true => &mut here_with,
-                    false => &mut here_without,
-                };
-                found.extend(covered(dwarf, unit, entry, addresses)?);
+                let mut here = covered(dwarf, unit, entry, addresses)?;
+                // Of other functions types need not be looked for in other units.
+                if here.is_empty() {
+                    continue;
+                }
+                match has_result(unit, entry, place, rules) {
+                    true => here_with.append(&mut here),
+                    false => here_without.append(&mut here),
+                }
             }
         }
         // With the least debug information (`-g1`) nothing has a type: that a function returns
@@ -86,7 +90,7 @@ impl Rules {
     }
 }
 
-/// Whether a function's declaration, which may lie elsewhere in its unit, may leave a result there:
+/// Whether a function's declaration, which may lie elsewhere, may leave a result there:
 /// not of a type that goes elsewhere.
 fn has_result<'a>(
     unit: &Unit<'_, 'a>,

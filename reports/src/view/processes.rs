@@ -5,18 +5,11 @@
 //! executions. That is no matter where a value has the same share in both. Where it has not, the
 //! sum is a share of nothing that is executed (`docs/decisions/037-time-or-executions.md`).
 
+use hotlist::unlike::are_unlike;
 use profiledb::{Merged, OF_EXECUTIONS};
 
-/// Standard errors that chance is granted.
-const ERRORS: f64 = 2.5;
-/// A share of executions may be off by so much.
-const MOST_OFF: f64 = 0.03;
-/// How far the parts of processes in executions may be from those in windows: as the collector has
-/// it of stretches of one process (`consumers::stretches`).
-const APART: f64 = 2.0;
-
 /// Whether the share of the most frequent value differs between processes by more than chance, so
-/// that the share in all of them may be off by more than [`MOST_OFF`].
+/// that the share in all of them may be off ([`are_unlike`]).
 ///
 /// Of addresses that code goes to it is not known: the same function has another one in each
 /// process.
@@ -46,9 +39,7 @@ fn do_differ(processes: &[(f64, f64)], per_window: f64, threshold: f64) -> bool 
     let degrees = processes.len() as f64 - 1.0;
     let of_draws = share * (1.0 - share) * per_window + share * (threshold - 1.0).max(0.0);
     let more = squares.sum::<f64>() - degrees * of_draws;
-    let between = more / all;
-    let is_certain = more > ERRORS * (2.0 * degrees).sqrt() * of_draws;
-    is_certain && (APART * between).sqrt() > MOST_OFF
+    are_unlike(more / all, (2.0 * degrees).sqrt() * of_draws / all)
 }
 
 #[cfg(test)]

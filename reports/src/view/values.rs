@@ -199,8 +199,7 @@ impl Values {
             live: true,
             shares: Vec::new(),
         };
-        let is_claimed = values.is_claimed();
-        if !is_claimed || values.base == Base::Executions && processes::differ(row) {
+        if !values.is_claimed(row) {
             return None;
         }
         // What was reached and never known is told as well: it is no sign of little data.
@@ -253,9 +252,9 @@ impl Values {
     }
 
     /// Whether the shares are of what they are said to be of.
-    fn is_claimed(&self) -> bool {
+    fn is_claimed(&self, row: &Merged<'_>) -> bool {
         match self.base {
-            Base::Executions => self.nearly_known() && self.independent,
+            Base::Executions => self.nearly_known() && self.independent && !processes::differ(row),
             // The collector has looked at whether calls depend on where bursts began.
             Base::Entries => self.mostly_known(),
             Base::Time | Base::Windows => true,
