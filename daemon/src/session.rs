@@ -15,6 +15,7 @@ use sampler::{Batch, Pid, Record};
 use crate::session::sleep::Sleep;
 use consumers::events::lost::Lost;
 use consumers::tables::Wanted;
+use machine::system::clock::BothClocks;
 use pipeline::collector::Collector;
 use pipeline::merge::Merge;
 use pipeline::raw::CollectorInput;
@@ -344,9 +345,10 @@ impl Session {
             }
             _ => true,
         });
+        let now = BothClocks::now();
         for record in &mut batch.records {
             if let Record::Mmap(mmap) = record {
-                self.collector.identify(mmap);
+                self.collector.identify(mmap, &now);
             }
         }
         let of = |record: &Record| interrupts(record) + lost_interrupts(record);

@@ -3,13 +3,12 @@
 //! The layout is that of an event opened by this crate: samples of one fixed composition, and a
 //! trailer with thread, time, stream and CPU on every other record.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+mod paths;
 
 use addresses::ProcessAddress;
 use perf_event_open_sys::bindings as b;
 
+pub use self::paths::Paths;
 use crate::{Mmap, MmapIdentity, Mode, Pid, RawSample, Record, Registers, Tid, UserRegisters};
 
 /// The registers of a sample: ax bx cx dx si di bp sp ip flags cs ss, then r8 to r15.
@@ -64,11 +63,11 @@ pub struct Decoded {
     pub stream: u64,
 }
 
-/// Decodes one record, header included.
+/// Decodes one record, header included. Of `paths`, mappings have theirs.
 ///
 /// # Errors
 /// Any of [`Error`]: the record must then be counted as malformed.
-pub fn record(bytes: &[u8]) -> Result<Decoded, Error> {
+pub fn record(bytes: &[u8], paths: &mut Paths) -> Result<Decoded, Error> {
     let mut fields = Fields(bytes);
     let kind = fields.u32()?;
     let misc = u32::from(fields.u16()?);
@@ -92,7 +91,7 @@ pub fn record(bytes: &[u8]) -> Result<Decoded, Error> {
     let (pid, tid) = trailer.ids()?;
     let (time, stream) = (trailer.u64()?, trailer.u64()?);
     let record = match kind {
-        b::PERF_RECORD_MMAP2 => Record::Mmap(Box::new(mmap2(fields, time)?)),
+        b::PERF_RECORD_MMAP2 => Record::Mmap(Box::new(mmap2(fields, time, paths)?)),
         b::PERF_RECORD_COMM => {
             let (pid, tid) = fields.ids()?;
             let name = String::from_utf8_lossy(fields.text()).into_owned();
@@ -198,7 +197,7 @@ fn sample(mut fields: Fields<'_>, misc: u32) -> Result<Decoded, Error> {
     })
 }
 
-fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
+fn mmap2(mut fields: Fields<'_>, time: u64, paths: &mut Paths) -> Result<Mmap, Error> {
     let (pid, tid) = fields.ids()?;
     let (address, len, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let mut file = Fields(fields.take(24)?);
@@ -211,11 +210,6 @@ fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
         inode: file.u64()?,
         generation: file.u64()?,
     };
-    // Most have no file. Some programs make hundreds of these a second.
-    let path = match fields.text() {
-        b"//anon" => Path::new("//anon").into(),
-        name => PathBuf::from(OsString::from_vec(name.to_vec())).into(),
-    };
     Ok(Mmap {
         time,
         pid,
@@ -226,7 +220,7 @@ fn mmap2(mut fields: Fields<'_>, time: u64) -> Result<Mmap, Error> {
         identity,
         prot,
         flags,
-        path,
+        path: paths.get(fields.text()),
     })
 }
 

@@ -1,7 +1,7 @@
 //! What is delivered: samples, the records that explain them, and the batches that they come in.
 
-use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use addresses::ProcessRange;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub struct Mmap {
     pub flags: u32,
     /// The path as the kernel gives it: a file, or a name like `[heap]`, `[vdso]`, `//anon`.
     #[serde(with = "path_as_bytes")]
-    pub path: Cow<'static, Path>,
+    pub path: Arc<Path>,
 }
 
 impl Mmap {
@@ -83,10 +83,10 @@ impl Mmap {
 
 /// Paths need not be text.
 mod path_as_bytes {
-    use std::borrow::Cow;
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::path::{Path, PathBuf};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+    use std::sync::Arc;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -94,10 +94,8 @@ mod path_as_bytes {
         path.as_os_str().as_bytes().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Cow<'static, Path>, D::Error> {
-        Vec::deserialize(from).map(|bytes| PathBuf::from(OsString::from_vec(bytes)).into())
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Path>, D::Error> {
+        Vec::deserialize(from).map(|bytes| Path::new(OsStr::from_bytes(&bytes)).into())
     }
 }
 

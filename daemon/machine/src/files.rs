@@ -178,8 +178,10 @@ impl Files {
         let Mmap {
             pid, address, len, ..
         } = mmap;
-        let end = address.saturating_add(*len);
-        let mapping = format!("/proc/{pid}/map_files/{address:x}-{end:x}");
+        let mapping = || {
+            let end = address.saturating_add(*len);
+            format!("/proc/{pid}/map_files/{address:x}-{end:x}")
+        };
         // What is mapped is what the file holds now, too.
         let is_mapped =
             |metadata: &Metadata| metadata.ino() == inode.inode && has_content_of(metadata, mapped);
@@ -191,7 +193,7 @@ impl Files {
         // To find a process's mapping takes several times as long as to find a path.
         if let Some(found) = self
             .known_or_read(path, inode, unchanged)
-            .or_else(|| self.known_or_read(&mapping, inode, is_mapped))
+            .or_else(|| self.known_or_read(&mapping(), inode, is_mapped))
         {
             return Some(found);
         }
@@ -284,7 +286,7 @@ mod tests {
             },
             prot: 5,
             flags: 2,
-            path: path.to_owned().into(),
+            path: path.into(),
         }
     }
 

@@ -14,6 +14,7 @@ mod conventions;
 mod denied;
 mod generated;
 mod kept;
+mod known;
 mod mapped;
 mod replaced;
 mod row;
@@ -43,6 +44,7 @@ use self::denied::is_denied;
 use self::generated::Generated;
 pub use self::generated::NamedCode;
 use self::kept::Kept;
+use self::known::Known;
 pub use crate::identity::Identity;
 pub use crate::place::ImageId;
 
@@ -72,6 +74,8 @@ pub(crate) struct Image {
     mapped: i64,
     /// Nobody had it mapped at the last look.
     idle: bool,
+    /// Its number is never another's: it has code, or it is no file's.
+    stays: bool,
     /// The image whose code this is, if it stands for what ran in another mode.
     base: Option<ImageId>,
     /// A copy of its file, should that change.
@@ -96,9 +100,7 @@ impl Image {
 #[derive(Debug)]
 pub struct Images {
     images: Vec<Image>,
-    by_key: FxHashMap<(Identity, String), ImageId>,
-    /// Bytes of their paths.
-    path_bytes: usize,
+    known: Known,
     /// Images that were not told apart any more, since that was taken.
     pub not_kept: u64,
     /// The unwind rules of images.
@@ -143,9 +145,6 @@ const OTHERS: &str = "[others]";
 const MAX_PAGES: usize = 4096;
 /// Identities of inodes kept while running processes are read.
 const MAX_MAPPED: usize = 65_536;
-/// Images that are many, and bytes of their paths: 20 MB in all. Twice as many are told apart.
-const MANY: usize = 1 << 15;
-const MANY_PATH_BYTES: usize = 4 << 20;
 /// Processes through which a file is looked for before it is given up.
 const MAX_ATTEMPTS: u8 = 8;
 
@@ -155,8 +154,7 @@ impl Images {
     pub fn new(deny: Vec<String>, clock_offset: i64, rules: usize) -> Self {
         Self {
             images: Vec::new(),
-            by_key: FxHashMap::default(),
-            path_bytes: 0,
+            known: Known::default(),
             not_kept: 0,
             rules: Rules::new(rules),
             calls: Calls::default(),
@@ -192,63 +190,58 @@ impl Images {
             _ => 0,
         };
         let images: usize = self.images.iter().map(one).sum();
-        let maps = of_vec(&self.images) + of_map(&self.by_key) + of_map(&self.mapped);
+        let maps = of_vec(&self.images) + self.known.bytes() + of_map(&self.mapped);
         let maps = maps + self.writers.bytes();
-        // The path is also in the key.
-        let own = images + maps + 2 * self.path_bytes + self.kept_bytes + self.generated_bytes;
+        let own = images + maps + self.kept_bytes + self.generated_bytes;
         (
             own + self.rules.bytes(),
             of_map(&self.pages) + self.pages.len() * PAGE + self.calls.bytes() + self.flows.bytes(),
         )
     }
 
-    /// Whether so many are known that their number begins to matter.
-    pub fn are_many(&self) -> bool {
-        self.exceed(1)
-    }
-
-    fn exceed(&self, times: usize) -> bool {
-        self.images.len() >= times * MANY || self.path_bytes >= times * MANY_PATH_BYTES
-    }
-
     /// The image with this identity and path, new or known. When there are too many, new ones are
     /// not told apart.
     pub fn intern(&mut self, identity: Identity, path: &str) -> ImageId {
-        let key = (identity, path.to_owned());
-        if let Some(&id) = self.by_key.get(&key) {
+        self.intern_mapped(identity, path, true)
+    }
+
+    /// As [`Self::intern`], for one that is mapped. Unless it `stays`, as code does, its number is
+    /// another image's when nobody has it mapped any more.
+    fn intern_mapped(&mut self, identity: Identity, path: &str, stays: bool) -> ImageId {
+        if let Some(id) = self.known(&identity, path) {
+            if stays && let Some(image) = self.images.get_mut(id.0 as usize) {
+                image.stays = true;
+            }
             return id;
         }
-        let crowded = self.exceed(2);
-        let key = if crowded {
+        let crowded = !self.have_room();
+        let (identity, path) = match crowded {
+            true => (Identity::Anon, OTHERS),
+            false => (identity, path),
+        };
+        if crowded {
             self.not_kept += 1;
-            let others = (Identity::Anon, OTHERS.to_owned());
-            if let Some(&id) = self.by_key.get(&others) {
+            if let Some(id) = self.known(&identity, path) {
                 return id;
             }
-            others
-        } else {
-            key
-        };
-        self.path_bytes += key.1.len();
-        let id = ImageId(u32::try_from(self.images.len()).unwrap_or(u32::MAX));
-        self.images.push(Image {
-            identity: key.0.clone(),
-            // Some of them may be.
+        }
+        self.enter(Image {
+            // Some of the others may be.
             denied: crowded || is_denied(path, &self.deny),
-            path: key.1.clone(),
+            path: path.to_owned(),
             others: None,
             mapped: i64::MAX,
             idle: false,
+            stays: stays || crowded,
             base: None,
             kept: None,
-            written: self.written.contains(&key.0),
+            written: self.written.contains(&identity),
             state: FileState::Closed {
                 attempts: 0,
                 last: None,
             },
-        });
-        self.by_key.insert(key, id);
-        id
+            identity,
+        })
     }
 
     /// Whether an image is memory without a file.
@@ -391,6 +384,7 @@ impl Images {
             }
         }
         self.forget_generated(mapped);
+        self.give_back(mapped);
         if closed {
             let is_open = |id: ImageId| {
                 let image = self.images.get(id.0 as usize);

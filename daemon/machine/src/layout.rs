@@ -82,6 +82,11 @@ impl Layout {
         self.mappings.len()
     }
 
+    /// The images that it has mapped.
+    pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> {
+        self.mappings.iter().map(|mapping| mapping.image)
+    }
+
     /// What lies around an address, if that is known.
     pub fn region(&self, address: ProcessAddress, images: &mut Images) -> Option<Region> {
         use profiledb::Mapped;

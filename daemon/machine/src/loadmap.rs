@@ -7,6 +7,7 @@ mod threads;
 
 // Over 500 lines: every record that tells of processes and their mappings changes one table.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -243,14 +244,12 @@ impl Loadmap {
         self.rooms.exceptions.ask(handler);
     }
 
-    /// Which images are mapped, by their number.
+    /// Which images are mapped, or were in processes that may yet be asked about, by their number.
     pub fn mapped_images(&self) -> Vec<bool> {
         let mut mapped = Vec::new();
-        for image in self
-            .processes
-            .values()
-            .flat_map(|process| process.maps.images())
-        {
+        let processes = self.processes.values();
+        let now = processes.flat_map(|process| process.maps.images());
+        for image in now.chain(self.remains.images()) {
             let index = image.0 as usize;
             if index >= mapped.len() {
                 mapped.resize(index + 1, false);
@@ -517,6 +516,9 @@ impl Loadmap {
 
     /// PERF_RECORD_MMAP2. False if it says nothing new.
     pub fn mmap(&mut self, mmap: &Mmap, images: &mut Images) -> bool {
+        if images.need_numbers() {
+            images.give_back(&self.mapped_images());
+        }
         if !self.processes.contains_key(&mmap.pid) {
             self.introduce(mmap.pid, mmap.time, images);
         }
@@ -539,15 +541,24 @@ impl Loadmap {
             process.maps.aliases_mut().remapped(mmap.range(), mmap.time);
         }
         process.maps.aliases_mut().mapped(mmap);
-        let mapping = images.mapping_of_record(mmap);
+        let path = text_of(&mmap.path);
+        let mapping = images.mapping_of_record(mmap, &path);
         let live = self.host.is_live().then_some(mmap.pid);
-        let path = mmap.path.to_string_lossy();
         let mapping = moved_or_generated(mapping, process, live, images, &path);
         process.pages.forget(mapping.range);
         process.generated_code.forget(mapping.range);
         let kept = process.maps.insert(mapping);
         self.mappings_dropped += u64::from(!kept);
         true
+    }
+}
+
+/// A path as text; what is none is replaced.
+fn text_of(path: &Path) -> Cow<'_, str> {
+    // Nearly all are, which is seen several times as soon as where they are not.
+    match path.to_str() {
+        Some(text) => Cow::Borrowed(text),
+        None => path.to_string_lossy(),
     }
 }
 
@@ -658,7 +669,7 @@ mod tests {
                 },
                 prot,
                 flags: 2,
-                path: std::path::PathBuf::from(path).into(),
+                path: Path::new(path).into(),
             };
             loadmap.mmap(&mmap, &mut images)
         };

@@ -42,7 +42,7 @@ use machine::kernel::{self, Kernel};
 use machine::loadmap::{Loadmap, Process};
 use machine::mapping::{is_data, rights};
 use machine::stack::Walker;
-use machine::system::clock::wall_at;
+use machine::system::clock::BothClocks;
 use machine::system::memory::CollectorMemory;
 use machine::system::page_check::PageEvidence;
 use machine::writers::FileId;
@@ -470,7 +470,7 @@ impl Collector {
     }
 
     /// Finds out which file a mapping is of, as soon as it is heard of: it may soon be gone.
-    pub fn identify(&mut self, mmap: &mut Mmap) {
+    pub fn identify(&mut self, mmap: &mut Mmap, now: &BothClocks) {
         if !self.loadmap.host.is_live() {
             return;
         }
@@ -486,7 +486,7 @@ impl Collector {
                 }
             }
         } else if !self.images.has_writer(file) {
-            self.files.identify(mmap, wall_at(mmap.time));
+            self.files.identify(mmap, now.wall_at(mmap.time));
         }
     }
 

@@ -109,7 +109,7 @@ fn mapped(time: u64, path: &str) -> Record {
         },
         prot: if is_file { 5 } else { 3 },
         flags: 2,
-        path: std::path::PathBuf::from(path).into(),
+        path: std::path::Path::new(path).into(),
     }))
 }
 

@@ -11,6 +11,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use super::outlet::{Outlet, Undelivered};
 use super::sources::{Buffer, Own, Sources};
 use crate::block::Pool;
+use crate::decode::Paths;
 use crate::stats::Stats;
 use crate::{Batch, Clock, Config, Intervals, Record, decode, sys};
 
@@ -64,6 +65,7 @@ pub(crate) struct Reader {
     /// Intervals drawn since the last batch.
     drawn: Vec<u64>,
     scratch: Vec<u8>,
+    paths: Paths,
     stats: Stats,
 }
 
@@ -92,6 +94,7 @@ impl Reader {
             patience: AFTER_URGENT,
             drawn,
             scratch: Vec::new(),
+            paths: Paths::default(),
             stats: Stats::default(),
         }
     }
@@ -190,13 +193,14 @@ impl Reader {
         let mut batch = Batch::empty(self.cpu, drained_to);
         // Of each own event, how many samples it had, and when the last one, or 0.
         let mut sampled = vec![(0, 0); self.sources.own.len()];
-        let (own, clock, scratch, stats) = (
+        let (own, clock, scratch, paths, stats) = (
             &self.sources.own,
             self.clock,
             &mut self.scratch,
+            &mut self.paths,
             &mut self.stats,
         );
-        let mut take = |bytes: &[u8]| match decode::record(bytes) {
+        let mut take = |bytes: &[u8]| match decode::record(bytes, paths) {
             Ok(decode::Decoded { mut record, stream }) => {
                 match &mut record {
                     Record::Sample(sample) => {

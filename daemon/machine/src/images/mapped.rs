@@ -41,18 +41,18 @@ impl Images {
         }
     }
 
-    /// What PERF_RECORD_MMAP2 tells of.
-    pub(crate) fn mapping_of_record(&mut self, mmap: &Mmap) -> Mapping {
-        let path = mmap.path.to_string_lossy();
-        let kind = MappingKind::of_record(&path);
+    /// What PERF_RECORD_MMAP2 tells of, with that path.
+    pub(crate) fn mapping_of_record(&mut self, mmap: &Mmap, path: &str) -> Mapping {
+        let kind = MappingKind::of_record(path);
         let identity = match kind {
             MappingKind::Anon => Identity::Anon,
             MappingKind::Vdso => Identity::Vdso,
             MappingKind::File => identity_of_record(mmap),
         };
-        let path = kind.image_path(&path);
-        let identity = self.not_that_of_another(identity, path);
-        let image = self.intern(identity, path);
+        let image_path = kind.image_path(path);
+        let identity = self.not_that_of_another(identity, image_path);
+        let stays = kind != MappingKind::File || mmap.executable();
+        let image = self.intern_mapped(identity, image_path, stays);
         self.mapped(image, mmap.time);
         if let Some(file) = FileId::of_record(mmap) {
             if mmap.shared() && mmap.writable() {
@@ -61,7 +61,7 @@ impl Images {
                 self.distrust(image);
             }
         }
-        Mapping::of_record(mmap, image)
+        Mapping::of_record(mmap, kind, path, image)
     }
 
     /// What a line of `/proc/PID/maps` tells of.
@@ -72,7 +72,8 @@ impl Images {
             MappingKind::Anon => Identity::Anon,
             MappingKind::File => self.identity_of_mapped(pid, line),
         };
-        let image = self.intern(identity, kind.image_path(&line.path));
+        let stays = kind != MappingKind::File || line.executable;
+        let image = self.intern_mapped(identity, kind.image_path(&line.path), stays);
         if kind == MappingKind::File {
             let file = FileId::of_line(line);
             if line.shared && line.writable {
@@ -94,10 +95,11 @@ impl Images {
     /// opened and its file has changed since, what is mapped is another file than the image's.
     fn not_that_of_another(&self, mut identity: Identity, path: &str) -> Identity {
         for _ in 0..MAX_VERSIONS {
-            let key = (identity, path.to_owned());
-            let known = self.by_key.get(&key).and_then(|id| self.get(*id));
-            let is_another = known.is_some_and(Image::was_changed);
-            identity = key.0;
+            let is_another = matches!(identity, Identity::Inode { .. })
+                && self
+                    .known(&identity, path)
+                    .and_then(|id| self.get(id))
+                    .is_some_and(Image::was_changed);
             match &mut identity {
                 Identity::Inode { generation, .. } if is_another => {
                     *generation = generation.wrapping_add(1);

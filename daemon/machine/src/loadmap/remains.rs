@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::{Process, ProcessId};
 use crate::layout::Layout;
 use crate::mapping::Mapping;
+use crate::place::ImageId;
 use crate::system::memory::of_map;
 
 /// Mappings kept of processes that have ended, in some 6 MB.
@@ -41,6 +42,11 @@ impl Remains {
         Some(layout)
     }
 
+    /// The images that were mapped.
+    pub(crate) fn images(&self) -> impl Iterator<Item = ImageId> {
+        self.layouts.values().flat_map(Layout::images)
+    }
+
     /// Gives up what nobody asked for.
     pub(crate) fn clear(&mut self) {
         self.layouts.clear();
@@ -58,7 +64,6 @@ mod tests {
     use addresses::ProcessAddress;
 
     use super::*;
-    use crate::images::ImageId;
 
     /// What was not sampled is not kept, and what is kept has an end.
     #[test]

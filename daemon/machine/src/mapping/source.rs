@@ -24,12 +24,9 @@ pub fn is_data(mmap: &Mmap) -> bool {
     if mmap.executable() {
         return false;
     }
+    let path = mmap.path.as_os_str().as_bytes();
     // Most is called so.
-    if matches!(mmap.path.as_os_str().as_bytes(), b"[heap]" | b"//anon") {
-        return true;
-    }
-    let path = mmap.path.to_string_lossy();
-    is_anon(&path) && is_regular(&path)
+    matches!(path, b"[heap]" | b"//anon") || is_anon(path) && is_regular(path)
 }
 
 /// Whether what was mapped is the heap that `brk` moves the end of.
@@ -37,8 +34,8 @@ pub(crate) fn is_heap(mmap: &Mmap) -> bool {
     mmap.path.as_os_str().as_bytes() == b"[heap]"
 }
 
-fn is_anon(path: &str) -> bool {
-    path != "[vdso]" && (!path.starts_with('/') || path.starts_with("//"))
+fn is_anon(path: &[u8]) -> bool {
+    path != b"[vdso]" && (!path.starts_with(b"/") || path.starts_with(b"//"))
 }
 
 impl MappingKind {
@@ -46,7 +43,7 @@ impl MappingKind {
     pub(crate) fn of_record(path: &str) -> Self {
         match path {
             "[vdso]" => Self::Vdso,
-            path if is_anon(path) => Self::Anon,
+            path if is_anon(path.as_bytes()) => Self::Anon,
             _ => Self::File,
         }
     }
@@ -71,10 +68,8 @@ impl MappingKind {
 }
 
 impl Mapping {
-    /// From PERF_RECORD_MMAP2, of that image.
-    pub(crate) fn of_record(mmap: &Mmap, image: ImageId) -> Self {
-        let path = mmap.path.to_string_lossy();
-        let kind = MappingKind::of_record(&path);
+    /// From PERF_RECORD_MMAP2, of that kind with that path and of that image.
+    pub(crate) fn of_record(mmap: &Mmap, kind: MappingKind, path: &str, image: ImageId) -> Self {
         let private = mmap.flags & MAP_PRIVATE != 0 || kind == MappingKind::Vdso;
         let writable = mmap.prot & PROT_WRITE != 0;
         Self {
@@ -90,10 +85,10 @@ impl Mapping {
             readable: mmap.prot & PROT_READ != 0,
             writable,
             shared: !private,
-            special: !is_regular(&path),
-            kernel_writes: does_kernel_write(&path),
+            special: !is_regular(path.as_bytes()),
+            kernel_writes: does_kernel_write(path),
             kind,
-            area: area(&path),
+            area: area(path),
         }
     }
 
@@ -113,7 +108,7 @@ impl Mapping {
             readable: line.readable,
             writable: line.writable,
             shared: line.shared,
-            special: !is_regular(&line.path),
+            special: !is_regular(line.path.as_bytes()),
             kernel_writes: does_kernel_write(&line.path),
             kind,
             area: area(&line.path),
@@ -136,13 +131,17 @@ fn does_kernel_write(path: &str) -> bool {
 }
 
 /// Whether a path of a mapping can only be that of memory or of a regular file.
-fn is_regular(path: &str) -> bool {
-    if path.starts_with("/dev/") {
+fn is_regular(path: &[u8]) -> bool {
+    if path.starts_with(b"/dev/") {
         let memory = ["/dev/shm/", "/dev/zero", "/dev/hugepages/"];
-        return memory.iter().any(|prefix| path.starts_with(prefix));
+        return memory
+            .iter()
+            .any(|prefix| path.starts_with(prefix.as_bytes()));
     }
     let devices = ["/sys/", "/proc/", "anon_inode:", "socket:"];
-    !devices.iter().any(|prefix| path.starts_with(prefix))
+    !devices
+        .iter()
+        .any(|prefix| path.starts_with(prefix.as_bytes()))
 }
 
 #[cfg(test)]
@@ -160,14 +159,14 @@ mod tests {
             "/dev/zero (deleted)",
             "",
         ] {
-            assert!(is_regular(path), "{path}");
+            assert!(is_regular(path.as_bytes()), "{path}");
         }
         for path in [
             "/dev/mem",
             "/sys/bus/pci/x/resource0",
             "anon_inode:[perf_event]",
         ] {
-            assert!(!is_regular(path), "{path}");
+            assert!(!is_regular(path.as_bytes()), "{path}");
         }
     }
 }

@@ -236,7 +236,7 @@ mod tests {
                 },
                 prot,
                 flags: 2,
-                path: std::path::PathBuf::from(path).into(),
+                path: std::path::Path::new(path).into(),
             };
             loadmap.mmap(&mmap, images);
         }
