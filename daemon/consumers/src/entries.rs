@@ -9,10 +9,14 @@ use profiledb::AT_ENTRY;
 use rustc_hash::FxHashMap;
 
 use super::alike::{Alike, share};
+use super::stretches::{Stretches, Where};
 use crate::events::{Consumer, Options, Owner, PcId, Shared};
 
 /// Integer arguments of the platform's calling convention: rdi rsi rdx rcx r8 r9.
 pub const ARGUMENTS: usize = 6;
+
+/// Calls of a burst, at most.
+pub const BURST: u32 = 64;
 
 /// A function, and whose it is.
 pub(crate) type Callee = (Owner, PcId);
@@ -79,6 +83,52 @@ pub struct CallValueProfile {
     /// Of first calls, which do not count.
     firsts: Option<Hotlist<u64>>,
     alike: Alike,
+    behind: Behind,
+}
+
+/// The calls behind the first ones of bursts in which these do not count: as later events of
+/// windows ([`Stretches`]).
+#[derive(Clone, Debug, Default)]
+struct Behind {
+    /// The burst, the lower half of its number, and which of its calls the last one was, from 1.
+    burst: u32,
+    last: u32,
+    stretches: Option<Box<Stretches>>,
+}
+
+impl Behind {
+    /// Counts a value that the list has by now, of a burst's call by number.
+    fn saw(
+        &mut self,
+        shared: &mut Shared,
+        (burst, call): (u64, u32),
+        value: u64,
+        list: &Hotlist<u64>,
+    ) {
+        let window = burst as u32;
+        let before = if self.burst == window { self.last } else { 0 };
+        (self.burst, self.last) = (window, call);
+        if let Some(stretches) = &mut self.stretches {
+            let at = Where {
+                window,
+                depth: call,
+                gap: call.saturating_sub(before),
+                long: BURST,
+            };
+            stretches.saw(at, value);
+        }
+        let had = Stretches::bytes(&self.stretches);
+        let top = || list.tuples().next().map(|tuple| tuple.value);
+        Stretches::look(&mut self.stretches, list.events(), top);
+        shared
+            .budget
+            .charge(Stretches::bytes(&self.stretches) - had);
+    }
+
+    /// Whether bursts show no shares of executions, by where they lie.
+    fn are_unlike(&self) -> bool {
+        Stretches::are_unlike(&self.stretches)
+    }
 }
 
 /// A function's calls.
@@ -96,6 +146,13 @@ struct Sites {
     lists: Option<[Hotlist<u64>; 2]>,
     /// How far sites depend on that of the first call.
     alike: Alike,
+    behind: Behind,
+}
+
+impl Sites {
+    fn are_of_executions(&self) -> bool {
+        self.alike.is_independent() && !self.behind.are_unlike()
+    }
 }
 
 /// The number of the sites that belong to the values of a place.
@@ -141,6 +198,7 @@ impl CalledFunction {
                     last_burst: 0,
                     firsts: None,
                     alike: Alike::default(),
+                    behind: Behind::default(),
                 });
                 self.profiles.len() - 1
             }
@@ -170,9 +228,20 @@ impl CalledFunction {
         }
     }
 
-    /// Compares a call's site with that of the first of its burst.
-    fn compare(&mut self, shared: &mut Shared, time: u64, first: &Arrived, call: &Arrived) {
-        let Sites { lists, alike } = &mut self.sites[call.sites()];
+    /// Compares the site of a burst's call, by number, with that of the first.
+    fn compare(
+        &mut self,
+        shared: &mut Shared,
+        burst: &Entered,
+        first: &Arrived,
+        (number, call): (u32, &Arrived),
+    ) {
+        let of_kind = &mut self.sites[call.sites()];
+        let Sites {
+            lists,
+            alike,
+            behind,
+        } = of_kind;
         let Some([sites, firsts]) = lists else {
             return;
         };
@@ -180,7 +249,8 @@ impl CalledFunction {
         if let (Some(among), Some(of_firsts)) = (share(sites, first), share(firsts, first)) {
             alike.count(first == site, among, of_firsts);
         }
-        sites.update(site, time, &mut shared.coins);
+        sites.update(site, burst.time, &mut shared.coins);
+        behind.saw(shared, (burst.number, number), site, sites);
     }
 }
 
@@ -230,9 +300,9 @@ impl Entries {
         if let Some(first) = first {
             function.begins(shared, &self.config, burst.time, first);
         }
-        for call in calls {
+        for (number, call) in (1..).zip(calls) {
             if let Some(first) = first {
-                function.compare(shared, burst.time, first, &call);
+                function.compare(shared, burst, first, (number, &call));
             }
             for (argument, value) in call.values() {
                 let key = (call.caller, argument);
@@ -258,6 +328,10 @@ impl Entries {
                 for _ in 1..times {
                     list.update_in_window(value, burst.time, false, &mut shared.coins);
                 }
+                if first.is_some() {
+                    let at = (burst.number, number);
+                    profile.behind.saw(shared, at, value, list);
+                }
             }
         }
     }
@@ -279,6 +353,7 @@ impl Entries {
             let sites = |number: usize| Sites {
                 lists: None,
                 alike: function.sites[number].alike,
+                behind: function.sites[number].behind.clone(),
             };
             let copy = CalledFunction {
                 profiles: profiles.collect(),
@@ -297,11 +372,11 @@ impl Entries {
     /// The profiles: of whose function, and whether the shares are of executions.
     pub fn each(&self) -> impl Iterator<Item = (Callee, &CallValueProfile, bool)> {
         self.functions.iter().flat_map(|(callee, function)| {
-            let callers = [0, 1].map(|of: usize| function.sites[of].alike.is_independent());
+            let callers = [0, 1].map(|of: usize| function.sites[of].are_of_executions());
             let all = function.profiles.iter();
             all.map(move |of| {
-                let of_executions = callers[sites_of(of.argument)] && of.alike.is_independent();
-                (*callee, of, of_executions)
+                let own = of.alike.is_independent() && !of.behind.are_unlike();
+                (*callee, of, own && callers[sites_of(of.argument)])
             })
         })
     }
@@ -351,8 +426,13 @@ mod tests {
     use machine::images::ImageId;
     use machine::place::Pc;
 
-    /// Bursts of ten calls, each of so many times; `value` tells an argument by burst and call.
-    fn seen(is_dense: bool, value: impl Fn(u64, u64) -> u64) -> Vec<(u64, bool)> {
+    /// So many bursts of so many calls, each of two times; `value` tells an argument by burst and
+    /// call.
+    fn tables(
+        (bursts, calls): (u64, u64),
+        is_dense: bool,
+        value: impl Fn(u64, u64) -> u64,
+    ) -> Tables {
         let options = Options {
             lists: Config::default(),
             window: 256,
@@ -376,7 +456,7 @@ mod tests {
             owner.expect("room"),
             shared.pc(pc(ImageAddress(0x10))).expect("room"),
         );
-        for number in 1..=100 {
+        for number in 1..=bursts {
             let burst = Entered {
                 callee,
                 number,
@@ -391,15 +471,16 @@ mod tests {
                     (of % 2 == 0).then_some((of > 4).then_some(of)),
                 ),
             };
-            let calls = (1..=10).map(call);
+            let calls = (1..=calls).map(call);
             entries.entered(shared, &burst, Some(&call(0)), calls);
         }
+        tables
+    }
+
+    /// Of the first argument: how many calls there were, and whether its values are told.
+    fn seen(tables: &Tables) -> Vec<(u64, bool)> {
+        let entries = &tables.consumers.entries;
         let first = |of: &CallValueProfile| of.parameter() == "entry.arg0";
-        let results = entries
-            .each()
-            .find(|(_, of, _)| of.parameter() == "entry.result");
-        let (_, results, _) = results.expect("there are some");
-        assert_eq!((results.reached, results.unknown), (1_000, 400));
         let all = entries.each().filter(|(_, of, _)| first(of));
         all.map(|(_, of, told)| (of.reached, told)).collect()
     }
@@ -410,8 +491,32 @@ mod tests {
     fn bursts() {
         let lasting = |number, _| number % 2;
         let at_random = |number: u64, of: u64| (number * 31 + of * 17) % 23 % 2;
-        assert_eq!(seen(false, lasting), [(2_000, true)]);
-        assert_eq!(seen(true, lasting), [(2_000, false)]);
-        assert_eq!(seen(true, at_random), [(2_000, true)]);
+        let few = (100, 10);
+        let dense = tables(few, true, at_random);
+        assert_eq!(seen(&tables(few, false, lasting)), [(2_000, true)]);
+        assert_eq!(seen(&tables(few, true, lasting)), [(2_000, false)]);
+        assert_eq!(seen(&dense), [(2_000, true)]);
+        let mut all = dense.consumers.entries.each();
+        let results = all.find(|(_, of, _)| of.parameter() == "entry.result");
+        let (_, results, _) = results.expect("there are some");
+        assert_eq!((results.reached, results.unknown), (1_000, 400));
+    }
+
+    /// Bursts of calls that follow each other closely begin by time: where they lie in stretches
+    /// with values of their own, or in places of a fixed order, nothing is told.
+    #[test]
+    fn stretches() {
+        let at_random = |number: u64, of: u64| {
+            let mixed = (number * 64 + of).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+        };
+        let of_stretch = |number, of| u64::from(at_random(number, of) % 20 < 1 + 9 * (number % 2));
+        let of_place = |number, of| u64::from(at_random(number, of) % 64 < of);
+        let mixed = |number, of| u64::from(at_random(number, of) % 20 < 5);
+        let many = (400, 63);
+        assert_eq!(seen(&tables(many, true, of_stretch)), [(50_400, false)]);
+        assert_eq!(seen(&tables(many, true, of_place)), [(50_400, false)]);
+        assert_eq!(seen(&tables(many, true, mixed)), [(50_400, true)]);
+        assert_eq!(seen(&tables(many, false, of_stretch)), [(50_400, true)]);
     }
 }

@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sampler::{AtEntries, AtEntry, Burst, Entered, FunctionEntry, Miss, Pid, Registers, Tid};
 
 pub(crate) use self::width::Kept;
-use consumers::entries::VECTORS;
+use consumers::entries::{BURST, VECTORS};
 use machine::images::ImageId;
 use machine::loadmap::ProcessId;
 use machine::place::Pc;
@@ -31,6 +31,7 @@ const MOST_TARGETS: usize = 128;
 const SEEN: usize = 64;
 /// What was brought from entries, and waits for its burst.
 const STOPS: usize = 4096;
+const _: () = assert!(Burst::MOST == BURST as usize);
 /// How long after the last hit of a burst what is brought of it comes at the latest, in
 /// nanoseconds.
 const HIT: u64 = 1_000_000;

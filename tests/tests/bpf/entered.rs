@@ -94,6 +94,40 @@ fn shares(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+pub(crate) const UNLIKE: Test = test(
+    "no shares by entries where breakpoints are hit in slow stretches",
+    unlike,
+    &[as_root, gcc, cpu_clock, breakpoints],
+);
+/// Calls that follow each other closely are watched where time is spent. Where that is in slow
+/// calls, of which more have the value, their shares are not told. Where slow and quick calls are
+/// mixed they are.
+fn unlike(bench: &Bench) -> Result<()> {
+    let program = bench.compile("../unlike.c", "unlike", &[])?;
+    let told = |mode: &str| {
+        let name = format!("unlike-{mode}.db");
+        let output = bench
+            .record("bpf", 1_000, &name)
+            .arg("--entries=told")
+            .arg("--")
+            .arg(&program)
+            .args([mode, "10"])
+            .output()?;
+        succeeded(&output)?;
+        let truth: f64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
+        let report = bench
+            .programs
+            .report(&bench.path(&name), &["args", "told"])?;
+        anyhow::Ok((share_of(&report, "rdi", "0x7", "entries"), truth))
+    };
+    let (stretches, truth) = told("stretches")?;
+    ensure!(stretches.is_none(), "{stretches:?} for {truth}");
+    let (mixed, truth) = told("mixed")?;
+    let is_right = mixed.is_some_and(|(seen, _)| (seen - truth).abs() <= 2.0 * POINTS);
+    ensure!(is_right, "{mixed:?} for {truth}");
+    Ok(())
+}
+
 /// The share of a value among those of the argument in a register, of all call sites together, and
 /// the calls.
 fn share_of(report: &Value, register: &str, value: &str, base: &str) -> Option<(f64, f64)> {

@@ -95,6 +95,7 @@ const OTHERS: &[Test] = &[
     stepped::KILLS,
     each::WAYS_TO_VALUES,
     entered::SHARES,
+    entered::UNLIKE,
     entered::KILLS,
     clocks::AGREE,
 ];
