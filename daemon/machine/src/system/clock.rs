@@ -23,8 +23,8 @@ impl BothClocks {
         }
     }
 
-    /// What the wall clock would have shown, in nanoseconds of the Unix epoch, at an earlier time of
-    /// the samples' clock: it may have been set since.
+    /// What the wall clock would have shown, in nanoseconds of the Unix epoch, at an earlier time
+    /// of the samples' clock: it may have been set since.
     pub fn wall_at(&self, time: u64) -> i64 {
         let ago = self.samples.saturating_sub(time);
         self.wall.saturating_sub_unsigned(ago)
