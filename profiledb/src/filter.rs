@@ -39,7 +39,8 @@ pub struct Filter {
     /// How far interrupts are told apart.
     pub apart: Apart,
     /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
-    /// one of them; of [executions](crate::OF_EXECUTIONS) those of each process.
+    /// one of them; of [executions](crate::OF_EXECUTIONS), and [of entries](crate::AT_ENTRY), those
+    /// of each process.
     pub added_up: bool,
     /// Call stacks of flushes stay apart. Interrupts do if [`Filter::apart`] says so.
     pub by_flush: bool,

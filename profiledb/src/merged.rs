@@ -65,6 +65,20 @@ impl Merged<'_> {
         }
         of.into_values().collect()
     }
+
+    /// The events of each process, and how many of them have each value. As with
+    /// [`Self::by_process`], those of executions.
+    pub fn values_by_process(&self) -> Vec<(f64, BTreeMap<u64, f64>)> {
+        let mut of: BTreeMap<usize, (f64, BTreeMap<u64, f64>)> = BTreeMap::new();
+        for row in &self.rows {
+            let (events, values) = of.entry(row.process).or_default();
+            *events += row.list.events;
+            for tuple in row.list.tuples() {
+                *values.entry(tuple.value).or_default() += tuple.estimate;
+            }
+        }
+        of.into_values().collect()
+    }
 }
 
 /// Values that a thread adds up at a time, at least. Fewer in all are not worth a thread.

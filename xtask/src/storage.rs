@@ -13,6 +13,7 @@ mod world;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use vcpi_tests::programs::{Programs, target_dir};
@@ -138,11 +139,13 @@ fn busy(build: &Build, folder: &Path, minutes: u64) -> Result<()> {
     clear(folder)?;
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let rows = folder.join("rows");
+    let begin = clock_hour()?;
     hour::serve(&Programs::find()?.vcpid, &rows, minutes)?;
     let hours = 60.0 / minutes as f64;
     let flushed = times::mib(&rows)?;
-    // These minutes get their part of what an hour may take.
-    let part = rolled::HOUR_MIB / hours;
+    // These minutes get their part of what an hour may take, each hour of the clock an equal one.
+    let clock_hours = clock_hour()? - begin + 1;
+    let part = rolled::HOUR_MIB / hours / clock_hours as f64;
     run_command(
         Command::new(&build.xtask)
             .arg("__roll")
@@ -157,6 +160,12 @@ fn busy(build: &Build, folder: &Path, minutes: u64) -> Result<()> {
         rolled * hours,
     );
     Ok(())
+}
+
+/// The hour of the clock, counted from the epoch on: they are rolled up one by one.
+fn clock_hour() -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok(now.context("the clock is before 1970")?.as_secs() / 3600)
 }
 
 fn clear(folder: &Path) -> Result<()> {

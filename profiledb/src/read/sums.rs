@@ -7,7 +7,7 @@ use hotlist::Estimate;
 
 use crate::join::join_equal;
 use crate::profile::HotlistRow;
-use crate::{List, OF_EXECUTIONS};
+use crate::{AT_ENTRY, List, OF_EXECUTIONS};
 
 /// The rows that lists are added to.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Sums {
     room: Vec<Estimate<u64>>,
 }
 
-/// PC, call site from 1 on (0: none), parameter, and of shares of executions the process. There are
+/// PC, call site from 1 on (0: none), parameter, and of shares of executions, or by entries, the process. There are
 /// many of these: they are small.
 type Key = (u32, u32, u32, u32);
 
@@ -65,7 +65,8 @@ impl Sums {
         };
         let pc = u32::try_from(row.pc).ok()?;
         let caller = row.caller.map_or(Some(0), |pc| pc.checked_add(1))?;
-        let process = match row.parameter.starts_with(OF_EXECUTIONS) {
+        let of_executions = [OF_EXECUTIONS, AT_ENTRY];
+        let process = match of_executions.iter().any(|of| row.parameter.starts_with(of)) {
             true => u32::try_from(row.process).ok()?,
             false => 0,
         };

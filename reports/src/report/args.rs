@@ -498,6 +498,7 @@ mod tests {
             unknown: 0,
             windows: reached,
             threshold: 1.0,
+            by_process: Vec::new(),
             typed: None,
             name: None,
             words: crate::variables::Words::None,

@@ -147,7 +147,7 @@ impl View<'_> {
                 if of_pc.first().is_some_and(|first| first.pc != values.pc) {
                     give(&mut of_pc);
                 }
-                of_pc.push(values);
+                of_pc.push(*values);
             }
             Some(Added::Few) => self.few_values.set(true),
             None => {}

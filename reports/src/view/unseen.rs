@@ -112,6 +112,7 @@ mod tests {
                 unknown,
                 windows: reached - unknown,
                 threshold: 1.0,
+                by_process: Vec::new(),
                 typed: None,
                 name: None,
                 words: Words::None,

@@ -8,7 +8,8 @@ use iced_x86::Register;
 use profiledb::{Merged, Text};
 use serde::Serialize;
 
-use super::{as_float, processes};
+use super::as_float;
+use super::processes::{self, ValuesByProcess};
 use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
@@ -125,7 +126,7 @@ const ALIKE: f64 = 0.95;
 #[derive(Debug)]
 pub(super) enum Added {
     /// So many values as were asked for, or more.
-    Enough(Values),
+    Enough(Box<Values>),
     /// Fewer.
     Few,
 }
@@ -152,6 +153,8 @@ pub(crate) struct Values {
     pub(crate) windows: u64,
     /// Reciprocal of the probability of entering the list.
     pub(crate) threshold: f64,
+    /// Where the values are addresses that code goes to: those of each process.
+    pub(crate) by_process: ValuesByProcess,
     /// What the values are, if it is something else than the parameter's name says.
     pub(crate) typed: Option<Class>,
     /// The name of the argument in the source, where that is sure.
@@ -192,6 +195,7 @@ impl Values {
             unknown: row.unknown,
             windows: row.windows,
             threshold: row.list.threshold(),
+            by_process: processes::of_places(row),
             typed: None,
             name: None,
             words: Words::None,
@@ -243,7 +247,7 @@ impl Values {
                 share.trend = trend.into();
             }
         }
-        Some(Added::Enough(values))
+        Some(Added::Enough(Box::new(values)))
     }
 
     /// Value events: reached with a known value.
@@ -256,7 +260,7 @@ impl Values {
         match self.base {
             Base::Executions => self.nearly_known() && self.independent && !processes::differ(row),
             // The collector has looked at whether calls depend on where bursts began.
-            Base::Entries => self.mostly_known(),
+            Base::Entries => self.mostly_known() && !processes::differ(row),
             Base::Time | Base::Windows => true,
         }
     }

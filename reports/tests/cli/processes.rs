@@ -23,13 +23,17 @@ fn list(part: f64) -> Estimates<u64> {
 /// The shares of 7 at an instruction, in percent, by their base, where two processes have these
 /// parts.
 fn told(parts: [f64; 2], pid: Option<&str>) -> Vec<(String, f64)> {
+    told_of(["rax", "x:rax"], parts, pid)
+}
+
+fn told_of(parameters: [&str; 2], parts: [f64; 2], pid: Option<&str>) -> Vec<(String, f64)> {
     let fixture = Fixture::new();
     write_epoch(&fixture.dir().join("p.db"), |flush| {
         let mut rows = Rows::new(flush, &fixture.image());
         rows.write_symbols("hot");
         rows.cycles(0x1020, None, 100);
         for (process, part) in [rows.process, rows.other].into_iter().zip(parts) {
-            for parameter in ["rax", "x:rax"] {
+            for parameter in parameters {
                 let row = NewHotlist {
                     process,
                     subject: rows.user,
@@ -79,4 +83,19 @@ fn differ() {
     }
     let alike = told([0.4, 0.4], None);
     assert!(base(&alike, "executions"), "{alike:?}");
+}
+
+/// Of calls that breakpoints at entries show it is the same: how often they are watched does not
+/// depend on how often they are made.
+#[test]
+fn by_entries() {
+    let told = |parts, pid| told_of(["arg0", "entry.arg0"], parts, pid);
+    let base = |told: &[(String, f64)], of: &str| told.iter().any(|(base, _)| base == of);
+    let both = told([0.1, 0.9], None);
+    assert!(
+        base(&both, "windows") && !base(&both, "entries"),
+        "{both:?}"
+    );
+    let (one, alike) = (told([0.1, 0.9], Some("100")), told([0.4, 0.4], None));
+    assert!(base(&one, "entries") && base(&alike, "entries"), "{one:?}");
 }

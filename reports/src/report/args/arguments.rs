@@ -217,6 +217,7 @@ mod tests {
             unknown: 0,
             windows: 10,
             threshold: 1.0,
+            by_process: Vec::new(),
             typed: None,
             name: None,
             words: Words::None,
