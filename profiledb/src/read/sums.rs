@@ -18,8 +18,8 @@ pub(super) struct Sums {
     room: Vec<Estimate<u64>>,
 }
 
-/// PC, call site from 1 on (0: none), parameter, and of shares of executions, or by entries, the process. There are
-/// many of these: they are small.
+/// PC, call site from 1 on (0: none), parameter, and of shares of executions, or by entries, the
+/// process. There are many of these: they are small.
 type Key = (u32, u32, u32, u32);
 
 /// A row that was added to.

@@ -165,8 +165,8 @@ impl ExecutedTargets {
         Some((*place, [most.percent, most.low, most.high], self.known))
     }
 
-    /// Those that enough windows came back to, all of which are places of images, and where processes
-    /// do not differ.
+    /// Those that enough windows came back to, all of which are places of images, and where
+    /// processes do not differ.
     fn new(view: &View<'_>, values: &Values) -> Option<ExecutedTargets> {
         if values.windows < ENOUGH {
             return None;
