@@ -3,6 +3,7 @@
 // Over 500 lines: what a window asks of a process is one type.
 
 use std::cell::{Cell, RefCell};
+use std::ptr;
 
 use addresses::{Bias, ImageAddress, ProcessAddress};
 use interpreter::{BaseWriters, Handlers, StopReason};
@@ -188,6 +189,10 @@ impl AddressSpace<'_> {
         }
         let (bias, is_known) = self.bias(&mapping);
         let spot = Spot { mapping, bias };
+        if ptr::eq(last, &self.code) {
+            // Much is kept of code by the number of its image.
+            self.images.borrow_mut().stays(mapping.image);
+        }
         last.set(Some(spot));
         if is_known && mapping.executable {
             self.maps.remember(spot);

@@ -74,7 +74,7 @@ pub(crate) struct Image {
     mapped: i64,
     /// Nobody had it mapped at the last look.
     idle: bool,
-    /// Its number is never another's: it has code, or it is no file's.
+    /// Its number is never another's: something is code in it, or it is no file's.
     stays: bool,
     /// The image whose code this is, if it stands for what ran in another mode.
     base: Option<ImageId>,
@@ -209,8 +209,8 @@ impl Images {
     /// another image's when nobody has it mapped any more.
     fn intern_mapped(&mut self, identity: Identity, path: &str, stays: bool) -> ImageId {
         if let Some(id) = self.known(&identity, path) {
-            if stays && let Some(image) = self.images.get_mut(id.0 as usize) {
-                image.stays = true;
+            if stays {
+                self.stays(id);
             }
             return id;
         }

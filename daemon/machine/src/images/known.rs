@@ -91,6 +91,13 @@ impl Images {
         id
     }
 
+    /// Never gives the number of an image to another.
+    pub(crate) fn stays(&mut self, id: ImageId) {
+        if let Some(image) = self.images.get_mut(id.0 as usize) {
+            image.stays = true;
+        }
+    }
+
     /// Whether others may be told apart beside those that are known.
     pub(super) fn have_room(&self) -> bool {
         !self.known.exceed(2)
@@ -123,7 +130,14 @@ impl Images {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use addresses::ProcessAddress;
+    use sampler::{Mmap, MmapIdentity, Pid, Tid};
+
     use super::*;
+    use crate::address_space::AddressSpace;
+    use crate::loadmap::Loadmap;
 
     fn content(number: usize) -> Identity {
         Identity::Content(number.to_string())
@@ -150,6 +164,42 @@ mod tests {
         assert_eq!(images.path(data), "/y");
         let another = images.intern_mapped(content(1), "/x", false);
         assert!(![code, data, mapped, written, both].contains(&another));
+    }
+
+    /// What was taken for code keeps its number, though no record said that it may be executed.
+    #[test]
+    fn numbers_of_code() {
+        let (mut loadmap, pid) = (Loadmap::new(1 << 20), Pid(4_000_001));
+        let mut images = Images::new(Vec::new(), 0, 1 << 20);
+        loadmap.comm(pid, true, "p", true, 1);
+        for (inode, address) in [(1, 0x1000), (2, 0x5000)] {
+            let mmap = Mmap {
+                time: 2,
+                pid,
+                tid: Tid(pid.0),
+                address,
+                len: 0x1000,
+                offset: 0,
+                identity: MmapIdentity::Inode {
+                    major: 0,
+                    minor: 0,
+                    inode,
+                    generation: 0,
+                },
+                prot: 1,
+                flags: 2,
+                path: Path::new("/x").into(),
+            };
+            loadmap.mmap(&mmap, &mut images);
+        }
+        let (process, host) = loadmap.get_and_host(pid).expect("a process");
+        let space = AddressSpace::of(process, host, &mut images, 3);
+        let pc = space.place(ProcessAddress(0x1000)).expect("a place");
+        images.give_back(&loadmap.mapped_images());
+        assert_eq!(images.known.numbers.len(), 2);
+        images.give_back(&[]);
+        assert_eq!(images.known.numbers.len(), 1);
+        assert_eq!(images.path(pc.image), "/x");
     }
 
     /// However many files are mapped one after the other, they are told apart.
