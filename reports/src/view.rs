@@ -1,7 +1,7 @@
 //! A profile as the reports ask for it: named, filtered, added up over processes,
 //! subjects and flushes.
 
-pub(crate) mod processes;
+mod processes;
 mod results;
 pub(crate) mod select;
 mod sums;

@@ -188,13 +188,13 @@ fn few_rounds() -> Result<()> {
 }
 
 const UNLIKE: Test = test(
-    "no executions where windows are of slow stretches, or of some steps",
+    "no wrong executions where windows are of slow stretches, or of some steps",
     unlike,
     &[gcc, bpf],
 );
 /// Where most windows begin in slow calls, of which more have the value, and where they see the
-/// same few steps of a program, they tell no share of executions. Where slow and quick calls are
-/// mixed they do.
+/// same few steps of a program, they tell no share of executions, or the right one: windows may go
+/// through all steps. Where slow and quick calls are mixed they do.
 fn unlike() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let programs = Programs::find()?;
@@ -215,10 +215,9 @@ fn unlike() -> Result<()> {
     };
     for mode in ["stretches", "steps"] {
         let (executions, truth) = told(mode)?;
-        ensure!(
-            executions.is_none(),
-            "{mode}: {executions:?} % of executions, {truth} % in truth"
-        );
+        if executions.is_some() {
+            near(executions, truth, mode)?;
+        }
     }
     let (executions, truth) = told("mixed")?;
     near(executions, truth, "mixed")

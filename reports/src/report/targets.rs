@@ -21,7 +21,6 @@ use crate::needs::{NO_ROWS, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, percent, rounded, whole};
-use crate::view::processes::places_differ;
 use crate::view::{Base, JSON_VALUES, Share, Values, View};
 
 /// A worked example, for the help and the manual page.
@@ -165,13 +164,9 @@ impl ExecutedTargets {
         Some((*place, [most.percent, most.low, most.high], self.known))
     }
 
-    /// Those that enough windows came back to, all of which are places of images, and where
-    /// processes do not differ.
+    /// Those that enough windows came back to, and all of which are places of images.
     fn new(view: &View<'_>, values: &Values) -> Option<ExecutedTargets> {
         if values.windows < ENOUGH {
-            return None;
-        }
-        if places_differ(values, |value| view.pointers.image_at(value)) {
             return None;
         }
         let mut targets: BTreeMap<(usize, u64), TargetShare> = BTreeMap::new();

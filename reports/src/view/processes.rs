@@ -44,7 +44,7 @@ pub(super) fn of_places(row: &Merged<'_>) -> ValuesByProcess {
 
 /// Whether the share of the most frequent place differs between processes in such a way, where
 /// values are addresses of these places.
-pub(crate) fn places_differ<P: Ord + Copy>(values: &Values, place: impl Fn(u64) -> P) -> bool {
+pub(super) fn places_differ<P: Ord + Copy>(values: &Values, place: impl Fn(u64) -> P) -> bool {
     let per_window = values.samples() as f64 / values.windows.max(1) as f64;
     let processes = by_place(&values.by_process, place);
     do_differ(&processes, per_window.max(1.0), values.threshold)

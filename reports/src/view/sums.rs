@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use profiledb::{Merged, bare_parameter};
 
+use super::processes::places_differ;
 use super::unseen;
 use super::values::Added;
 use super::{JSON_VALUES, Values, View};
@@ -142,7 +143,9 @@ impl View<'_> {
             unseen::fill(of_pc);
             of_pc.drain(..).for_each(&mut *take);
         };
+        let place = |value| self.pointers.image_at(value).ok_or(value);
         let mut hold = |added: Option<Added>| match added {
+            Some(Added::Enough(values)) if places_differ(&values, place) => {}
             Some(Added::Enough(values)) => {
                 if of_pc.first().is_some_and(|first| first.pc != values.pc) {
                     give(&mut of_pc);
