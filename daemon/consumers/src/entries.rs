@@ -118,8 +118,7 @@ impl Behind {
             stretches.saw(at, value);
         }
         let had = Stretches::bytes(&self.stretches);
-        let top = || list.tuples().next().map(|tuple| tuple.value);
-        Stretches::look(&mut self.stretches, list.events(), top);
+        Stretches::look_at_list(&mut self.stretches, list);
         shared
             .budget
             .charge(Stretches::bytes(&self.stretches) - had);

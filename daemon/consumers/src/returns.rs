@@ -162,8 +162,7 @@ impl Returns {
         for _ in 1..times {
             list.update_in_window(value, at.time, false, coins);
         }
-        let top = || list.tuples().next().map(|tuple| tuple.value);
-        Stretches::look(&mut self.stretches, list.events(), top)
+        Stretches::look_at_list(&mut self.stretches, list);
     }
 
     /// Compares an event with the first one of its window, as one of those in the list of firsts.

@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 
+use hotlist::Hotlist;
 use hotlist::unlike::{ERRORS, MOST_OFF, are_unlike};
 
 /// Events of a list from which on its most frequent value is looked at; and again after so many
@@ -131,6 +132,12 @@ impl Stretches {
             Some(this) => **this = Self::of(value, events),
             None => *this = Some(Box::new(Self::of(value, events))),
         }
+    }
+
+    /// [Looks](Self::look) at the values of a list.
+    pub(super) fn look_at_list(this: &mut Option<Box<Stretches>>, list: &Hotlist<u64>) {
+        let top = || list.tuples().next().map(|tuple| tuple.value);
+        Stretches::look(this, list.events(), top);
     }
 
     /// Rough size, in bytes.

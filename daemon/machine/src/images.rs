@@ -214,7 +214,7 @@ impl Images {
             }
             return id;
         }
-        let crowded = !self.have_room();
+        let crowded = self.are_too_many();
         let (identity, path) = match crowded {
             true => (Identity::Anon, OTHERS),
             false => (identity, path),

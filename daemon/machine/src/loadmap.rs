@@ -541,7 +541,7 @@ impl Loadmap {
             process.maps.aliases_mut().remapped(mmap.range(), mmap.time);
         }
         process.maps.aliases_mut().mapped(mmap);
-        let path = text_of(&mmap.path);
+        let path = path_text(&mmap.path);
         let mapping = images.mapping_of_record(mmap, &path);
         let live = self.host.is_live().then_some(mmap.pid);
         let mapping = moved_or_generated(mapping, process, live, images, &path);
@@ -554,7 +554,7 @@ impl Loadmap {
 }
 
 /// A path as text; what is none is replaced.
-fn text_of(path: &Path) -> Cow<'_, str> {
+fn path_text(path: &Path) -> Cow<'_, str> {
     // Nearly all are, which is seen several times as soon as where they are not.
     match path.to_str() {
         Some(text) => Cow::Borrowed(text),

@@ -1,5 +1,7 @@
 //! Calls of functions by breakpoints at their entries, held to what the program counts itself.
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use vcpi_tests::harness::test;
@@ -54,15 +56,7 @@ fn shares(bench: &Bench) -> Result<()> {
     let mut wrong = Vec::new();
     for (function, counted) in FUNCTIONS {
         let name = format!("entered-{function}.db");
-        let output = bench
-            .record("bpf", 1_000, &name)
-            .arg(format!("--entries={function}"))
-            .arg("--")
-            .arg(&program)
-            .args([SECONDS, function])
-            .output()?;
-        succeeded(&output)?;
-        let truth: f64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
+        let truth = record(bench, &name, function, &program, [SECONDS, function])?;
         let database = bench.open(&name)?;
         let count = |name| counter(&database, "entries", name);
         let (bursts, dense, calls) = (count("bursts")?, count("bursts_dense")?, count("calls")?);
@@ -94,6 +88,25 @@ fn shares(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+/// Watches the entries of a program's function, and returns the percentage that it counts itself.
+fn record(
+    bench: &Bench,
+    name: &str,
+    function: &str,
+    program: &Path,
+    args: [&str; 2],
+) -> Result<f64> {
+    let output = bench
+        .record("bpf", 1_000, name)
+        .arg(format!("--entries={function}"))
+        .arg("--")
+        .arg(program)
+        .args(args)
+        .output()?;
+    succeeded(&output)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+}
+
 pub(crate) const UNLIKE: Test = test(
     "no shares by entries where breakpoints are hit in slow stretches",
     unlike,
@@ -106,15 +119,7 @@ fn unlike(bench: &Bench) -> Result<()> {
     let program = bench.compile("../unlike.c", "unlike", &[])?;
     let told = |mode: &str| {
         let name = format!("unlike-{mode}.db");
-        let output = bench
-            .record("bpf", 1_000, &name)
-            .arg("--entries=told")
-            .arg("--")
-            .arg(&program)
-            .args([mode, "10"])
-            .output()?;
-        succeeded(&output)?;
-        let truth: f64 = String::from_utf8_lossy(&output.stdout).trim().parse()?;
+        let truth = record(bench, &name, "told", &program, [mode, "10"])?;
         let report = bench
             .programs
             .report(&bench.path(&name), &["args", "told"])?;

@@ -3,7 +3,7 @@
 //! Compilers and linkers map thousands of files a minute that have no code which they run. Nothing
 //! is known of such an image but its path, so its number is another's once nobody has it mapped.
 
-use std::hash::{BuildHasher, Hasher as _};
+use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
@@ -12,7 +12,7 @@ use super::{FileState, Identity, Image, ImageId, Images};
 use crate::system::memory::of_vec;
 
 /// Images that are many, and bytes of their paths: 12 MB in all. Twice as many are told apart.
-pub(super) const MANY: usize = 1 << 15;
+const MANY: usize = 1 << 15;
 const MANY_PATH_BYTES: usize = 4 << 20;
 /// So many are new before it is looked again whose numbers are free.
 const BETWEEN_LOOKS: usize = MANY / 8;
@@ -41,10 +41,7 @@ impl Known {
 }
 
 fn hash(identity: &Identity, path: &str) -> u64 {
-    let mut hasher = FxBuildHasher.build_hasher();
-    std::hash::Hash::hash(identity, &mut hasher);
-    hasher.write(path.as_bytes());
-    hasher.finish()
+    FxBuildHasher.hash_one((identity, path))
 }
 
 impl Images {
@@ -53,10 +50,15 @@ impl Images {
         self.known.exceed(1)
     }
 
-    /// Whether no more will be told apart unless numbers [are given back](Self::give_back), and
-    /// there may be some.
+    /// Whether no more are told apart than are known.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.known.exceed(2)
+    }
+
+    /// Whether there are too many unless numbers [are given back](Self::give_back), and some may
+    /// be.
     pub(crate) fn need_numbers(&self) -> bool {
-        self.known.new >= BETWEEN_LOOKS && self.known.exceed(2)
+        self.known.new >= BETWEEN_LOOKS && self.are_too_many()
     }
 
     /// The image with this identity and path, if it is known.
@@ -96,11 +98,6 @@ impl Images {
         if let Some(image) = self.images.get_mut(id.0 as usize) {
             image.stays = true;
         }
-    }
-
-    /// Whether others may be told apart beside those that are known.
-    pub(super) fn have_room(&self) -> bool {
-        !self.known.exceed(2)
     }
 
     /// Gives back the numbers of images without code that nobody has mapped, as `mapped` says by
