@@ -1,6 +1,8 @@
 //! Whether the share of a value rises or falls over many lists.
 
-use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use foldhash::HashMap;
 
 use crate::estimates::Estimates;
 use crate::trend::Trend;
@@ -52,7 +54,39 @@ struct ListedValue {
     first: Option<u64>,
 }
 
-impl<V: Words + Ord> Course<V> {
+/// When lists ended.
+#[derive(Clone, Copy, Debug)]
+struct Timespan {
+    first: u64,
+    last: u64,
+    /// Of all lists.
+    events: f64,
+    /// The mean of their times, by events.
+    mean: f64,
+}
+
+impl Timespan {
+    fn of(lists: &[List]) -> Self {
+        let ended = || lists.iter().map(|list| list.ended);
+        let events: f64 = lists.iter().map(|list| list.events).sum();
+        let mut span = Timespan {
+            first: ended().min().unwrap_or(0),
+            last: ended().max().unwrap_or(0),
+            events,
+            mean: 0.0,
+        };
+        let times = lists.iter().map(|list| list.events * span.place(list));
+        span.mean = times.sum::<f64>() / events;
+        span
+    }
+
+    /// The time of a list, from 0 to 1.
+    fn place(&self, list: &List) -> f64 {
+        (list.ended - self.first) as f64 / (self.last - self.first) as f64
+    }
+}
+
+impl<V: Words + Ord + Hash> Course<V> {
     /// How sure a trend is that is told.
     pub const SURE: f64 = 0.999;
     /// A share that changes by less than this part of itself over all the time is steady to a
@@ -92,36 +126,38 @@ impl<V: Words + Ord> Course<V> {
         }));
     }
 
-    /// Whether the share of each of some values rises or falls, with a confidence of at least
-    /// [`Self::SURE`].
-    pub fn trends(&self, values: &[V]) -> Vec<Trend> {
-        let mut seen: BTreeMap<V, Vec<ListedValue>> =
-            values.iter().map(|value| (*value, Vec::new())).collect();
-        for (value, listed) in &self.values {
-            if let Some(seen) = seen.get_mut(value) {
-                seen.push(*listed);
-            }
-        }
-        let trend = |value: &V| {
-            let seen = seen.get(value).map_or(&[][..], Vec::as_slice);
-            self.trend(seen)
-        };
-        values.iter().map(trend).collect()
+    /// Has no list any more; the room for them stays.
+    pub fn clear(&mut self) {
+        self.lists.clear();
+        self.values.clear();
     }
 
-    fn trend(&self, seen: &[ListedValue]) -> Trend {
-        if seen.is_empty() {
-            return Trend::Unknown;
+    /// Whether the share of each of some values, no two of them equal, rises or falls, with a
+    /// confidence of at least [`Self::SURE`].
+    pub fn trends(&self, values: &[V]) -> Vec<Trend> {
+        let asked: HashMap<V, usize> = values.iter().copied().zip(0..).collect();
+        let place = |(value, listed): &(V, ListedValue)| Some((*asked.get(value)?, *listed));
+        let mut seen: Vec<(usize, ListedValue)> = self.values.iter().filter_map(place).collect();
+        // Those of a value stay in the order of the lists.
+        seen.sort_by_key(|(place, _)| *place);
+        let time = Timespan::of(&self.lists);
+        let mut rest = seen.as_slice();
+        let mut trends = Vec::with_capacity(values.len());
+        for place in 0..values.len() {
+            let count = rest.iter().take_while(|(of, _)| *of == place).count();
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            trends.push(self.trend(own, &time));
         }
-        let (first, last) = self
-            .lists
-            .iter()
-            .fold((u64::MAX, 0), |(first, last), list| {
-                (first.min(list.ended), last.max(list.ended))
-            });
-        let trend = match first < last {
-            true => self.over_lists(seen, (first, last)),
-            false => self.within_a_list(seen),
+        trends
+    }
+
+    fn trend(&self, seen: &[(usize, ListedValue)], time: &Timespan) -> Trend {
+        let trend = match seen {
+            [] => return Trend::Unknown,
+            _ if time.first < time.last => self.over_lists(seen, time),
+            [(_, one)] => self.within_a_list(one),
+            _ => return Trend::Unknown,
         };
         match trend {
             Trend::Rising(sure) | Trend::Falling(sure) if sure < Self::SURE => Trend::Unknown,
@@ -129,19 +165,15 @@ impl<V: Words + Ord> Course<V> {
         }
     }
 
-    fn over_lists(&self, seen: &[ListedValue], (first, last): (u64, u64)) -> Trend {
-        // Times count from 0 to 1.
-        let span = (last - first) as f64;
-        let time = |list: &List| (list.ended - first) as f64 / span;
-        let events: f64 = self.lists.iter().map(|list| list.events).sum();
-        let share = seen.iter().map(|seen| seen.estimate).sum::<f64>() / events;
+    fn over_lists(&self, seen: &[(usize, ListedValue)], span: &Timespan) -> Trend {
+        let &Timespan { events, mean, .. } = span;
+        let time = |list: &List| span.place(list);
+        let share = seen.iter().map(|(_, seen)| seen.estimate).sum::<f64>() / events;
         if !(share > 0.0 && share < 1.0) {
             return Trend::Unknown;
         }
-        let mean = self.lists.iter().map(|list| list.events * time(list));
-        let mean = mean.sum::<f64>() / events;
         let mut of_value = vec![(0.0, 0.0); self.lists.len()];
-        for seen in seen {
+        for (_, seen) in seen {
             if let Some((estimate, variance)) = of_value.get_mut(seen.list) {
                 *estimate += seen.estimate;
                 *variance += seen.variance;
@@ -189,8 +221,7 @@ impl<V: Words + Ord> Course<V> {
         }
     }
 
-    fn within_a_list(&self, seen: &[ListedValue]) -> Trend {
-        let [one] = seen else { return Trend::Unknown };
+    fn within_a_list(&self, one: &ListedValue) -> Trend {
         let (Some(list), Some(first)) = (self.lists.get(one.list), one.first) else {
             return Trend::Unknown;
         };
@@ -207,7 +238,7 @@ impl<V: Words + Ord> Course<V> {
     }
 }
 
-impl<V: Words + Ord> Default for Course<V> {
+impl<V: Words + Ord + Hash> Default for Course<V> {
     fn default() -> Self {
         Self::new()
     }

@@ -1,5 +1,6 @@
 //! Lists added up: what many flushes say together.
 
+use std::cmp::Reverse;
 use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -63,6 +64,22 @@ impl<V> Summed<V> {
     /// Unbiased estimate of the variance that thinning has put into the estimate.
     pub fn variance(&self) -> f64 {
         self.variance
+    }
+
+    /// Whether a value of the same sum has the same [interval](Sum::interval), since all that is
+    /// known of both is the same.
+    pub fn is_as_frequent_as(&self, other: &Summed<V>) -> bool {
+        let known = |of: &Summed<V>| (of.estimate, of.variance, of.within, of.across);
+        known(self) == known(other)
+    }
+}
+
+/// A number that compares as [`f64::total_cmp`] does.
+fn in_total_order(number: f64) -> i64 {
+    let bits = number.to_bits().cast_signed();
+    match bits < 0 {
+        true => bits ^ i64::MAX,
+        false => bits,
     }
 }
 
@@ -216,10 +233,8 @@ impl<V: Words + Ord + Hash> Sum<V> {
         };
         all.clear();
         all.extend(self.values.iter().map(summed));
-        all.sort_unstable_by(|a, b| {
-            let by_estimate = b.estimate.total_cmp(&a.estimate);
-            by_estimate.then(a.value.cmp(&b.value))
-        });
+        // They are large: their keys are sorted first.
+        all.sort_by_cached_key(|of| (Reverse(in_total_order(of.estimate)), of.value));
     }
 
     /// How alike the events of one window are: their intraclass correlation (W. G. Cochran,

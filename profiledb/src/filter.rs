@@ -27,7 +27,7 @@ pub struct Filter {
     /// tells.
     pub parameters: Vec<String>,
     /// Lists of all parameters at these instructions, whatever [`Filter::parameters`] leaves out
-    /// elsewhere.
+    /// elsewhere. Interrupts may have call sites at these alone.
     pub details: Option<Places>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).
@@ -56,6 +56,8 @@ pub enum Apart {
     /// By PC and call site.
     Calls,
     /// By PC.
+    Pcs,
+    /// By PC, most encodings left out.
     Instructions,
     /// By process and image.
     Images,

@@ -1,10 +1,11 @@
 //! What the lists of a place say together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use foldhash::{HashMap, HashSet};
 use hotlist::{Coins, Course, Estimates, Sum, Summed};
 
 use crate::profile::{HotlistRow, Profile};
@@ -156,16 +157,29 @@ impl Profile {
         wants: impl Fn(&str) -> bool,
         place: impl Fn(usize, Option<usize>) -> Option<(usize, Option<usize>)>,
     ) -> Vec<Member<'_>> {
+        // Names are compared once, and not as often as lists are.
+        let names = self.hotlists.iter().map(|row| &*row.parameter);
+        let names: BTreeSet<&str> = names.collect::<HashSet<_>>().into_iter().collect();
+        let ranks: HashMap<&str, Option<u32>> = names
+            .into_iter()
+            .zip(0..)
+            .map(|(name, rank)| (name, wants(name).then_some(rank)))
+            .collect();
         let mut members = Vec::new();
         for row in &self.hotlists {
-            if wants(&row.parameter)
+            if let Some(Some(parameter)) = ranks.get(&*row.parameter).copied()
                 && let Some((pc, caller)) = place(row.pc, row.caller)
             {
-                members.push(Member { pc, caller, row });
+                members.push(Member {
+                    pc,
+                    parameter,
+                    caller,
+                    row,
+                });
             }
         }
         // Rows of a group stay in their order.
-        members.sort_by(|a, b| a.key().cmp(&b.key()));
+        members.sort_by_key(Member::key);
         members
     }
 }
@@ -173,13 +187,15 @@ impl Profile {
 /// A list, and where it counts.
 struct Member<'p> {
     pc: usize,
+    /// The place of the parameter's name in their order.
+    parameter: u32,
     caller: Option<usize>,
     row: &'p HotlistRow,
 }
 
-impl<'p> Member<'p> {
-    fn key(&self) -> (usize, &'p str, Option<usize>) {
-        (self.pc, &*self.row.parameter, self.caller)
+impl Member<'_> {
+    fn key(&self) -> (usize, u32, Option<usize>) {
+        (self.pc, self.parameter, self.caller)
     }
 }
 
@@ -251,7 +267,10 @@ impl<'p> Adding<'p> {
         let Self { merged, values } = self;
         merged.list.clear();
         let mut even = 0.0;
-        let mut course = with_course.then(Course::new);
+        let mut course = with_course.then(|| merged.course.take().unwrap_or_default());
+        if let Some(course) = &mut course {
+            course.clear();
+        }
         for Member { row, .. } in group {
             row.list.unpack(values);
             merged.list.add_estimates(values, &mut coins);
@@ -263,7 +282,9 @@ impl<'p> Adding<'p> {
             even += row.even.unwrap_or(0.0) * row.list.events;
         }
         let first = group.first();
-        (merged.pc, merged.parameter, merged.caller) = first.map_or((0, "", None), Member::key);
+        (merged.pc, merged.parameter, merged.caller) = first.map_or((0, "", None), |first| {
+            (first.pc, &*first.row.parameter, first.caller)
+        });
         merged.reached = add(|row| row.reached);
         merged.unknown = add(|row| row.unknown);
         merged.windows = add(|row| row.windows as f64);

@@ -136,7 +136,7 @@ fn load_inputs(
     let mut builder = Builder::new(filter);
     let mut left_out = Vec::new();
     let mut in_directories = (0, 0);
-    let threads = threads();
+    let threads = at_a_time(filter, kinds);
     // What was read of some files is put together before others are read: so it takes no more room
     // than it needs.
     for some in inputs.chunks(threads) {
@@ -168,6 +168,18 @@ const MOST_THREADS: usize = 4;
 /// How many threads work side by side.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS))
+}
+
+/// How many files are read side by side. What each has takes room beside what all of them have: of
+/// what is much, those are fewer. Each has a second thread that unpacks.
+fn at_a_time(filter: &Filter, kinds: Kinds) -> usize {
+    let has_callers = kinds.cycles && filter.apart.has_callers();
+    let has_lists = kinds.values && filter.parameters.is_empty();
+    let is_of_all = filter.places.is_none() && !filter.only_places;
+    match is_of_all && (has_callers || has_lists) {
+        true => (threads() / 2).max(1),
+        false => threads(),
+    }
 }
 
 /// What is read of each of some files, in their order.

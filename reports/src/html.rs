@@ -13,14 +13,14 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::value_parser;
-use profiledb::{Apart, Places};
+use profiledb::Apart;
 use protocol::Kinds;
 
 use crate::args::Common;
 use crate::export::output;
 use crate::failure::Failure;
 use crate::listing;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::Needs;
 use crate::reading::{self, Said};
 use crate::renderers::Format;
 use crate::source::{self, Source};
@@ -50,18 +50,6 @@ const NEEDS: Needs<'static> = Needs {
     apart: Apart::Rows,
     one_function: false,
     stubs: true,
-    ..Needs::ROWS
-};
-
-/// What tells which functions have most cycles.
-const HEAT: Needs<'static> = Needs {
-    kinds: Kinds {
-        cycles: true,
-        ..NO_ROWS
-    },
-    apart: Apart::Instructions,
-    one_function: false,
-    others: false,
     ..Needs::ROWS
 };
 
@@ -118,8 +106,12 @@ pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
         page(view, options, common, &read).map(|()| String::new())
     };
     // All values of all instructions are many times what a page has room for.
-    let hottest = match source::source(common)? {
-        Source::Files(_) if common.only_function.is_none() => hottest(common),
+    let source = source::source(common)?;
+    let hottest = match source {
+        Source::Files(_) if common.only_function.is_none() => {
+            let tell = |view: &View<'_>| listing::places(view, &listing::hottest(view));
+            reading::places(&source, &Needs::HEAT, common, &tell)
+        }
         Source::Files(_) | Source::Service(_) => None,
     };
     let parameters = match hottest {
@@ -133,18 +125,6 @@ pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
         ..NEEDS
     };
     reading::from_source(&needs, common, &mut Said::AtOnce, &mut write).map(drop)
-}
-
-/// Where the instructions of the functions are that a page has listings of. `None`: it cannot be
-/// told so; why is said by who reads all.
-fn hottest(common: &Common) -> Option<Places> {
-    let mut places = None;
-    let mut take = |_: &Source, view: &mut View<'_>| {
-        places = Some(listing::places(view, &listing::hottest(view)));
-        Ok(String::new())
-    };
-    reading::from_source(&HEAT, common, &mut Said::Held(Vec::new()), &mut take).ok()?;
-    places
 }
 
 /// Writes the page of what was read.

@@ -58,6 +58,7 @@ mod terminal;
 mod time;
 mod toolchain;
 mod trial;
+mod turns;
 mod values;
 mod variables;
 mod view;

@@ -34,8 +34,9 @@ pub(crate) struct Needs<'a> {
     pub(crate) nameless: bool,
     /// Interrupts are told apart by their flushes.
     pub(crate) by_flush: bool,
-    /// Where a function is asked for, whether its values rise or fall.
-    pub(crate) trends: bool,
+    /// Where a function is asked for, of how many values of a parameter text says whether they rise
+    /// or fall.
+    pub(crate) trends: usize,
 }
 
 /// No table.
@@ -65,6 +66,18 @@ impl Needs<'_> {
         ..Needs::ROWS
     };
 
+    /// What tells which functions have most cycles.
+    pub(crate) const HEAT: Needs<'static> = Needs {
+        kinds: Kinds {
+            cycles: true,
+            ..NO_ROWS
+        },
+        apart: Apart::Instructions,
+        one_function: false,
+        others: false,
+        ..Needs::ROWS
+    };
+
     /// All rows of code.
     pub(crate) const ROWS: Needs<'static> = Needs {
         function: None,
@@ -88,7 +101,7 @@ impl Needs<'_> {
         others: true,
         nameless: false,
         by_flush: false,
-        trends: false,
+        trends: 0,
     };
 
     /// Whether it is counters that are asked for, those of all processes.

@@ -8,6 +8,7 @@ use crate::args::Common;
 use crate::failure::Failure;
 use crate::model::{Model, Shape};
 use crate::needs::Needs;
+use crate::turns::Turns;
 use crate::view::View;
 
 /// The answer, or why there is none.
@@ -24,6 +25,11 @@ pub(crate) trait Query {
     /// If it makes none.
     fn check(&self, _common: &Common) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// In which turns a profile of all functions is read for it.
+    fn turns(&self) -> Turns<'_> {
+        Turns::One
     }
 
     /// The answer, where it needs no profile.

@@ -1,5 +1,7 @@
 //! From a question to its answer: what is read, what is said beside it, and what puts it into form.
 
+mod turns;
+
 use std::collections::BTreeSet;
 
 use profiledb::{Filter, Places, Profile};
@@ -16,6 +18,9 @@ use crate::source::{self, Loaded, Source, Whereabouts};
 use crate::symbols;
 use crate::view::{Extent, View};
 use crate::{absent, epochs, images};
+
+use self::turns::Request;
+pub(crate) use self::turns::places;
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -106,11 +111,13 @@ pub(crate) fn of_code(
         }
     }
     // Whatever went wrong is told by a report of all.
-    let reading = Reading::new(&source, &filter, &needs, common);
-    match reading.answer(query, take, said) {
-        ReadingOutcome::Found(answer) => answer,
-        ReadingOutcome::NotFound(failure) => Err(failure),
-    }
+    let request = Request {
+        source: &source,
+        filter,
+        needs,
+        common,
+    };
+    turns::of_all(query, request, take, said)
 }
 
 /// Where the functions are that a name means in a whole profile, as [`functions_called`] tells it.
@@ -147,7 +154,7 @@ fn functions_called(
         details: None,
         only_places: true,
         by_flush: false,
-        trends: false,
+        trends: 0,
         ..*needs
     };
     let filter = Filter {

@@ -115,7 +115,7 @@ impl JsonShare {
             low: rounded(share.low, 1),
             high: rounded(share.high, 1),
             trend: share.trend,
-            supported: is_supported(values, share),
+            supported: values.supports(share),
         }
     }
 }
@@ -131,13 +131,6 @@ fn json_shares(values: &Values, class: Class) -> Vec<JsonShare> {
 /// What events weigh as a number of them: what was seen is not nothing.
 fn seen(weight: f64) -> u64 {
     whole(weight).max(u64::from(weight > 0.0))
-}
-
-/// Where not every event enters the list (1/p above 1), what is in it by a lucky draw
-/// or two stands for 1/p events each. Such an estimate is right on average and says
-/// nothing alone; it is supported if its interval keeps away from 0.
-pub(crate) fn is_supported(values: &Values, share: &Share) -> bool {
-    values.threshold <= 1.0 || share.low > 0.0
 }
 
 /// The most frequent values as text: `(26.9% 0x4) (25.7% 0x1) ...`, with bounds
@@ -163,7 +156,7 @@ fn shares_between(
     let frequent: Vec<&Share> = values
         .shares
         .iter()
-        .filter(|share| is_supported(values, share))
+        .filter(|share| values.supports(share))
         .collect();
     let mut parts: Vec<String> = frequent
         .iter()

@@ -124,7 +124,7 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         apart: apart(common, needs),
         by_flush: needs.by_flush,
         // Lists of all functions, one for each flush, would be too many.
-        added_up: !(needs.trends && by_function),
+        added_up: !(needs.trends > 0 && by_function),
         // A name may be told by any instruction.
         parameters: match by_function {
             true => Vec::new(),
@@ -145,7 +145,7 @@ fn apart(common: &Common, needs: &Needs<'_>) -> Apart {
     let by_function = needs.function.or(common.only_function.as_deref()).is_some();
     match needs.apart {
         of_all if !by_function && common.image.is_empty() => of_all,
-        Apart::Calls | Apart::Instructions => Apart::Calls,
+        Apart::Calls | Apart::Pcs | Apart::Instructions => Apart::Calls,
         Apart::Rows | Apart::Images => Apart::Rows,
     }
 }

@@ -5,6 +5,7 @@ mod processes;
 mod results;
 pub(crate) mod select;
 mod sums;
+mod trend;
 mod unseen;
 mod values;
 
@@ -21,10 +22,12 @@ use crate::failure::Failure;
 use crate::images;
 use crate::needs::Needs;
 use crate::pointers::Pointers;
+use crate::renderers::Format;
 use crate::symbols::{FunctionId, Offers, Symbols};
 
 pub(crate) use results::Results;
-pub(crate) use values::{Base, Share, Trend, Values};
+pub(crate) use trend::Trend;
+pub(crate) use values::{Base, Share, Values};
 
 /// The most values of a profile in JSON. What comes after them is told by its number alone.
 pub(crate) const JSON_VALUES: usize = 64;
@@ -89,8 +92,8 @@ pub(crate) struct View<'p> {
     pub(crate) heat: Vec<Heat>,
     /// Least samples that a line of a report rests on.
     pub(crate) min_samples: u64,
-    /// It is told whether values rise or fall.
-    trends: bool,
+    /// Of so many values it is told whether they rise or fall.
+    trends: usize,
     /// How parameters begin whose values are looked at; nothing: any may be.
     pub(crate) parameters: Vec<String>,
     /// Rows that rest on fewer.
@@ -148,6 +151,8 @@ impl<'p> View<'p> {
             let found = view.functions.iter().flatten().copied().collect();
             let note = view.shown_as(name, &found);
             view.notes.extend(note);
+        } else if let Extent::Exactly(places) = extent {
+            view.functions = Some(view.at(places));
         }
         Ok(view)
     }
@@ -197,7 +202,11 @@ impl<'p> View<'p> {
             heat,
             of_function: OnceCell::new(),
             min_samples: common.min_samples.unwrap_or(needs.min_samples),
-            trends: needs.trends,
+            trends: match (needs.trends, common.format) {
+                (0, _) => 0,
+                (_, Format::Json) => JSON_VALUES,
+                (shown, Format::Text) => shown,
+            },
             parameters: owned(needs.parameters),
             few: Cell::new(0),
             few_values: Cell::new(false),
@@ -303,6 +312,14 @@ impl<'p> View<'p> {
         let more = lines.map_or(0, |most| rows.len().saturating_sub(most));
         rows.truncate(rows.len() - more);
         *left_out += more;
+    }
+
+    /// Counts what a view of a part left out, for the view of all.
+    pub(crate) fn count_left_out(&mut self, of_part: &View<'_>) {
+        self.few.set(self.few.get() + of_part.few.get());
+        self.few_values
+            .set(self.few_values.get() || of_part.few_values.get());
+        self.bound.left_out += of_part.bound.left_out;
     }
 
     /// As [`View::keep_first`], of rows that are put into an order in which no two are equal: what

@@ -1,5 +1,6 @@
 //! `cargo xtask storage`: what days of a service take on the disk, what it costs to write them, and
-//! how long reports on them take; beside another build, if there is one.
+//! how long reports on them take; beside the layout of a row for each value, and beside another
+//! build, if there is one.
 //!
 //! The days are made up (`days`), of instructions that files of this machine have, by the project's
 //! own hotlists and database writer.
@@ -53,6 +54,22 @@ struct Build {
     vcpi: PathBuf,
 }
 
+/// The databases in the layout before: a row for each list, each value and each count.
+const ROWS: &str = "rows";
+
+/// Writes all databases of a folder anew in that layout.
+fn unpack(build: &Build, packed: &Path, folder: &Path) -> Result<()> {
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder)?;
+    for file in days::files(packed)? {
+        let name = file.file_name().context("a file without a name")?;
+        let mut convert = Command::new(&build.vcpi);
+        convert.args(["convert", "--unpack"]).arg(&file).arg("-o");
+        run_command(convert.arg(folder.join(name)))?;
+    }
+    Ok(())
+}
+
 /// Measures and prints the tables.
 ///
 /// # Errors
@@ -83,6 +100,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         println!("{}", times::bytes(build.name, &folder)?);
     }
+    let folder = all.join(ROWS);
+    if !options.keep || !folder.is_dir() {
+        unpack(this, &all.join(this.name), &folder)?;
+    }
+    println!("{}", times::bytes(ROWS, &folder)?);
     let folder = all.join("rolled");
     if !options.keep || !folder.is_dir() {
         make(this, &folder, &options.amounts)?;
@@ -91,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     print!("{}", Times::HEAD);
     for report in times::REPORTS {
         let of_builds = builds.iter().map(|build| (build.name, &build.vcpi));
-        for (name, vcpi) in of_builds.chain([("rolled", &this.vcpi)]) {
+        for (name, vcpi) in of_builds.chain([(ROWS, &this.vcpi), ("rolled", &this.vcpi)]) {
             let times = Times::of(vcpi, &all.join(name), report)?;
             print!("{}", times.row(name));
         }

@@ -38,7 +38,7 @@ pub(crate) struct Builder {
     /// How far interrupts are told apart.
     apart: Apart,
     /// The rows of interrupts that others are added to.
-    rows: HashMap<Interrupted, usize>,
+    rows: HashMap<Interrupted, u32>,
     /// The same by PC, where PCs alone are told apart; [`NONE`]: there is none yet.
     row_of_pc: Vec<u32>,
     /// Interrupts that become rows last.
@@ -94,13 +94,13 @@ fn add(cycles: &mut Vec<CyclesRow>, index: usize, row: CyclesRow) {
     }
 }
 
-/// What interrupts are added up by: see [`Apart`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Interrupted {
-    /// PC and call site.
-    Call(usize, Option<usize>),
-    /// Process and image.
-    Image(usize, usize),
+/// What interrupts are added up by: PC and call site from 1 on (0: none), or process and image, as
+/// [`Apart`] says. There are many of these: they are small.
+type Interrupted = (u32, u32);
+
+/// An index, where it is small enough.
+fn small(index: usize) -> Option<u32> {
+    u32::try_from(index).ok().filter(|index| *index < NONE)
 }
 
 impl Builder {
@@ -119,23 +119,26 @@ impl Builder {
     pub(super) fn add_cycles(&mut self, row: CyclesRow) {
         let key = match self.apart {
             Apart::Rows => None,
-            Apart::Calls => Some(Interrupted::Call(row.pc, row.caller)),
-            Apart::Instructions => {
+            Apart::Calls => {
+                let caller = row.caller.map_or(Some(0), |caller| small(caller + 1));
+                small(row.pc).zip(caller)
+            }
+            Apart::Pcs | Apart::Instructions => {
                 self.add_at_pc(row);
                 return;
             }
             Apart::Images => {
                 let image = self.image_of(row.pc);
-                Some(Interrupted::Image(row.process, image))
+                small(row.process).zip(small(image))
             }
         };
         let cycles = &mut self.profile.cycles;
-        let Some(key) = key else {
+        let Some((key, next)) = key.zip(small(cycles.len())) else {
             cycles.push(row);
             return;
         };
-        let index = *self.rows.entry(key).or_insert(cycles.len());
-        add(cycles, index, row);
+        let index = *self.rows.entry(key).or_insert(next);
+        add(cycles, index as usize, row);
     }
 
     /// Adds interrupts to all others at their PC.
@@ -144,7 +147,7 @@ impl Builder {
         if self.row_of_pc.len() <= row.pc {
             self.row_of_pc.resize(self.profile.pcs.len(), NONE);
         }
-        let next = u32::try_from(cycles.len()).unwrap_or(NONE);
+        let next = small(cycles.len()).unwrap_or(NONE);
         match self.row_of_pc.get_mut(row.pc) {
             Some(known) => {
                 if *known == NONE {
@@ -332,6 +335,8 @@ impl Builder {
             self.profile.cut = cut;
             return;
         }
+        // Where its rows are is of no use any more.
+        drop((other.rows, other.row_of_pc, other.pcs));
         let more = other.profile;
         let images: Vec<usize> = more.images.iter().map(|image| self.image(image)).collect();
         let image = |index: usize| images.get(index).copied().unwrap_or(index);

@@ -40,6 +40,8 @@ pub(super) struct ChunkOfFile {
     pub(super) only_places: bool,
     /// How far its interrupts are told apart.
     pub(super) apart: Apart,
+    /// Call sites are told where details are asked for.
+    only_detailed_callers: bool,
     /// All processes are asked for.
     pub(super) of_all_processes: bool,
     /// Its interrupts are asked for by instruction alone, and all of them.
@@ -73,6 +75,12 @@ impl ChunkOfFile {
         ranges.is_some_and(|ranges| is_in(ranges, address))
     }
 
+    /// Whether what calls the code at an address is asked for.
+    pub(super) fn tells_callers(&self, address: u64) -> bool {
+        let is_there = !self.only_detailed_callers || self.wants_details(address);
+        self.only_places || (self.apart.has_callers() && is_there)
+    }
+
     /// Whether lists of all parameters may be asked for somewhere in it.
     pub(super) fn may_want_details(&self) -> bool {
         self.details.is_some()
@@ -80,7 +88,7 @@ impl ChunkOfFile {
 }
 
 /// Bytes of chunks that are unpacked at a time, and how many of these at most.
-const SOME_BYTES: usize = 128 << 10;
+const SOME_BYTES: usize = 32 << 10;
 const SOME: usize = 512;
 
 /// Chunks that are fetched by one question, at most.
@@ -298,6 +306,7 @@ impl File<'_> {
             details: referred.details(image),
             only_places: self.filter.only_places,
             apart: self.filter.apart,
+            only_detailed_callers: self.filter.details.is_some(),
             of_all_processes: self.filter.pids.is_empty(),
             only_instructions: self.filter.is_by_instruction(),
         };

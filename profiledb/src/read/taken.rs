@@ -223,13 +223,12 @@ impl File<'_> {
         if !chunk.wants(row.address) {
             return Ok(());
         }
-        let caller = row.caller.filter(|_| self.filter.apart.has_callers());
         let address = match self.filter.apart {
             // One instruction stands for all of its image.
             Apart::Images => chunk.known.pc.map_or(row.address, |(address, _)| address),
             _ => row.address,
         };
-        let at = (row.process, address, caller);
+        let at = (row.process, address, row.caller);
         if let Some((process, subject, pc, caller)) = self.at(referred, chunk, at)? {
             self.builder.add_cycles(CyclesRow {
                 process,

@@ -111,7 +111,13 @@ fn rows(
         ChunkKind::Cycles => {
             // Of one process, what is elsewhere is added up with the rest of its rows.
             let wants = |address| !chunk.of_all_processes || chunk.wants(address);
-            let (rows, rest) = decode_some_cycles(chunk.place, data, wants)?;
+            let (mut rows, rest) = decode_some_cycles(chunk.place, data, wants)?;
+            for row in rows
+                .iter_mut()
+                .filter(|row| !chunk.tells_callers(row.address))
+            {
+                row.caller = None;
+            }
             Ok(Rows::Cycles(added_up(chunk, rows, rest)))
         }
         ChunkKind::Values | ChunkKind::Keyed => {
@@ -130,7 +136,7 @@ fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>, rest: CyclesSum) -> In
         match chunk.apart {
             Apart::Rows => {}
             Apart::Calls => join(&mut rows, |row| (row.address, row.caller)),
-            Apart::Instructions => join(&mut rows, |row| row.address),
+            Apart::Pcs | Apart::Instructions => join(&mut rows, |row| row.address),
             Apart::Images => join(&mut rows, |row| row.process),
         }
     }

@@ -178,7 +178,7 @@ fn apart() -> Outcome {
         }
         sums
     };
-    for apart in [Apart::Calls, Apart::Instructions, Apart::Images] {
+    for apart in [Apart::Calls, Apart::Pcs, Apart::Instructions, Apart::Images] {
         let filter = Filter {
             apart,
             added_up: true,
@@ -199,7 +199,7 @@ fn apart() -> Outcome {
             }
             _ => assert_eq!(samples(&part), samples(&all), "{apart:?}"),
         }
-        if apart == Apart::Instructions {
+        if matches!(apart, Apart::Pcs | Apart::Instructions) {
             assert_eq!(places.len(), part.cycles.len());
             assert!(part.cycles.iter().all(|row| row.caller.is_none()));
         }
@@ -209,7 +209,54 @@ fn apart() -> Outcome {
         if apart == Apart::Calls {
             assert_eq!(one, many);
         }
+        let coded = |profile: &Profile| profile.pcs.iter().any(|pc| pc.bytes.is_some());
+        assert_eq!(coded(&part), apart == Apart::Calls || apart == Apart::Pcs);
     }
+    Ok(())
+}
+
+/// Where details are asked for at some instructions, call sites of interrupts are told there alone;
+/// nothing else changes in what they add up to.
+#[test]
+fn call_sites_where_details_are() -> Outcome {
+    let folder = tempdir()?;
+    let path = folder.path().join("a.db");
+    let mut writer = Writer::create_epoch(&path, &epoch("demo"))?;
+    let mut flush = writer.begin(0, 60)?;
+    let image = flush.image(&program())?;
+    let (process, subject) = (flush.process(&process(42))?, flush.subject(&user(1000))?);
+    let caller = flush.pc(image, 0x2000, None)?;
+    for address in [0x1193, 0x1197, 0x119b] {
+        let pc = flush.pc(image, address, None)?;
+        flush.cycles(process, subject, pc, Some(caller), 3, 300)?;
+    }
+    flush.commit()?;
+    writer.close()?;
+    let read = |details: Option<Places>| {
+        let filter = Filter {
+            apart: Apart::Calls,
+            details,
+            ..Filter::default()
+        };
+        Profile::load(std::slice::from_ref(&path), &filter)
+    };
+    let all = read(None)?;
+    let called = |profile: &Profile| {
+        let rows = profile.cycles.iter().filter(|row| row.caller.is_some());
+        let places = rows.map(|row| profile.pcs[row.pc].address);
+        places.collect::<BTreeSet<u64>>()
+    };
+    let samples = |profile: &Profile| {
+        let rows = profile.cycles.iter();
+        rows.map(|row| row.samples).sum::<u64>()
+    };
+    assert_eq!(called(&all), BTreeSet::from([0x1193, 0x1197, 0x119b]));
+    let mut places = Places::default();
+    places.add(&program(), 0x1197, 0x119b);
+    let some = read(Some(places))?;
+    assert_eq!(called(&some), BTreeSet::from([0x1197]));
+    assert_eq!(called(&read(Some(Places::default()))?), BTreeSet::new());
+    assert_eq!(samples(&some), samples(&all));
     Ok(())
 }
 

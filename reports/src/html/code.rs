@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::code::{Disassembler, ProcessorMode, Spacing};
 use crate::names;
 use crate::render::{rounded, whole};
-use crate::report::is_supported;
 use crate::report::list::{self, ListedInstruction, Listing, ParameterValues};
 use crate::sources::{For, Sources};
 use crate::symbols::FunctionId;
@@ -203,7 +202,7 @@ fn values(profile: &ParameterValues) -> PageValues {
     let shares = values
         .shares
         .iter()
-        .filter(|share| is_supported(values, share))
+        .filter(|share| values.supports(share))
         .take(MOST_VALUES)
         .map(|share| {
             (

@@ -135,7 +135,7 @@ impl Query for Args {
             },
             parameters: &["arg", "varg", "text", RESULT, VECTOR_RESULT],
             stubs: true,
-            trends: true,
+            trends: 1,
             ..Needs::ROWS
         }
     }

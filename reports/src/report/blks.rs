@@ -8,6 +8,7 @@
 
 mod text;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use foldhash::HashMap;
 use iced_x86::{Instruction, InstructionInfoFactory};
 use serde::{Serialize, Serializer};
 
-use super::{is_supported, nothing};
+use super::nothing;
 use crate::args::{OneFunction, percentage};
 use crate::code::{
     Disassembler, Spacing, constant, destinations, direct_target, transfers_control,
@@ -25,6 +26,7 @@ use crate::listing::{FunctionInstruction, lines};
 use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::query::{Answer, Query};
 use crate::render::{rounded, whole};
+use crate::turns::{Parts, Turns};
 use crate::values::{Class, JsonValue, is_destination};
 use crate::view::{Heat, View};
 
@@ -164,12 +166,43 @@ impl Query for Blks {
         }
     }
 
+    fn turns(&self) -> Turns<'_> {
+        Turns::Parts(Box::new(self.found()))
+    }
+
     fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
-        let mut rows = rows(view, self.invariant);
+        let mut found = self.found();
+        found.add(view);
+        Box::new(found).answer(view)
+    }
+}
+
+impl Blks {
+    fn found(&self) -> Found {
+        Found {
+            invariant: self.invariant,
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// The runs found so far, without most of those that are left out.
+struct Found {
+    invariant: f64,
+    rows: Vec<Run>,
+}
+
+impl Parts for Found {
+    fn add(&mut self, part: &mut View<'_>) {
+        add_rows(part, self.invariant, &mut self.rows);
+    }
+
+    fn answer(self: Box<Self>, whole: &mut View<'_>) -> Answer<'static> {
+        let Found { mut rows, .. } = *self;
         if rows.is_empty() {
             return Err(nothing("invariant runs"));
         }
-        order(view, &mut rows);
+        order(whole, &mut rows);
         Ok(Box::new(Runs { rows }))
     }
 }
@@ -186,15 +219,14 @@ struct KnownResults {
 /// Runs that are found before those are left out for which there is no room.
 const MANY: usize = 4_096;
 
-/// The runs, without most of those that are left out.
-fn rows(view: &mut View<'_>, invariant: f64) -> Vec<Run> {
+/// Adds the runs of a view, and leaves out most of those that are not asked for.
+fn add_rows(view: &mut View<'_>, invariant: f64, rows: &mut Vec<Run>) {
     let by_pc = known(view, invariant);
     let functions: BTreeSet<usize> = by_pc
         .keys()
         .filter_map(|pc| view.symbols.function_of(*pc))
         .collect();
     let mut factory = InstructionInfoFactory::new();
-    let mut rows: Vec<Run> = Vec::new();
     for id in functions {
         let lines = lines(view, id);
         let image = view.symbols.function(id).map(|function| function.image);
@@ -227,21 +259,24 @@ fn rows(view: &mut View<'_>, invariant: f64) -> Vec<Run> {
         // Whether there is any is told by what is left.
         let most = view.most_lines().filter(|most| *most > 0);
         if rows.len() > MANY + 2 * most.unwrap_or(rows.len()) {
-            order(view, &mut rows);
+            order(view, rows);
         }
     }
-    rows
 }
 
-/// Has the hottest runs first, and leaves out those beyond what is asked for. Of equals, those come
-/// first that did before.
+/// Has the hottest runs first, in an order in which no two are equal, and leaves out those beyond
+/// what is asked for.
 fn order(view: &mut View<'_>, rows: &mut Vec<Run>) {
-    let cycles = |run: &Run| (run.constant.cycles, run.heat.cycles);
-    rows.sort_by(|a, b| {
-        let (of_a, of_b) = (cycles(a), cycles(b));
-        of_b.0.total_cmp(&of_a.0).then(of_b.1.total_cmp(&of_a.1))
+    // Sums differ in their last digits by the order in which they were added up.
+    let cycles = |run: &Run| Reverse((whole(run.constant.cycles), whole(run.heat.cycles)));
+    let place = |run: &Run| run.instructions.first().map(|first| first.address);
+    view.keep_least(rows, |a, b| {
+        let by_cycles = cycles(a).cmp(&cycles(b));
+        let by_image = || a.image.cmp(&b.image);
+        by_cycles
+            .then_with(by_image)
+            .then_with(|| place(a).cmp(&place(b)))
     });
-    view.keep_first(rows);
 }
 
 /// What is known of results, by PC. Values are looked at one by one: all of them take much memory.
@@ -271,7 +306,7 @@ fn known(view: &View<'_>, invariant: f64) -> HashMap<usize, KnownResults> {
             pointed: values.pointed.get(&top.value).cloned(),
             percent: top.percent,
             samples: values.samples(),
-            supported: is_supported(&values, top),
+            supported: values.supports(top),
             // With a tenth unknown, nothing can be called invariant.
             invariant: values.mostly_known() && top.percent >= invariant,
             read_only: false,

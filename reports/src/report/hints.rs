@@ -27,6 +27,7 @@ use crate::query::{Answer, Query};
 use crate::render::{count, counted, percent};
 use crate::sources::{For, Sources};
 use crate::trial::{self, Candidate, LEAST_ROUNDS, ROUNDS};
+use crate::turns::{Details, Turns};
 use crate::view::{Base, View, as_float};
 
 /// A worked example, for the help and the manual page.
@@ -153,6 +154,14 @@ impl Query for Hints {
             stubs: true,
             ..Needs::ROWS
         }
+    }
+
+    fn turns(&self) -> Turns<'_> {
+        Turns::Details(Details {
+            first: Needs::HEAT,
+            places: Box::new(|view| find::hot(view, self.least.saving)),
+            elsewhere: &["arg", "ret", "target"],
+        })
     }
 
     fn check(&self, common: &Common) -> Result<(), Failure> {

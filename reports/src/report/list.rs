@@ -131,7 +131,7 @@ impl Query for List {
             function: self.of.name(),
             enough: Some(CYCLES_AND_VALUES),
             others: self.by_caller,
-            trends: true,
+            trends: self.values.max(1),
             ..Needs::ROWS
         }
     }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use parameters::Parameter;
+use profiledb::Apart;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around, is_of_stack, signed};
@@ -164,6 +165,7 @@ impl Query for Loads {
             function: self.of.name(),
             kinds: CYCLES_AND_VALUES,
             parameters: &["stride", "line"],
+            apart: Apart::Pcs,
             others: false,
             ..Needs::ROWS
         }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 use parameters::Parameter;
-use profiledb::ImageKind;
+use profiledb::{ImageKind, Places};
+use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around};
@@ -18,12 +19,13 @@ use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with}
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{CYCLES_AND_VALUES, Needs};
+use crate::needs::{CYCLES_AND_VALUES, NO_ROWS, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
 use crate::symbols::FunctionId;
 use crate::symbols::data::Data;
+use crate::turns::{Details, Turns};
 use crate::view::{Heat, Values, View};
 
 /// A worked example, for the help and the manual page.
@@ -143,6 +145,18 @@ impl Serialize for Shares {
     }
 }
 
+/// Where values are.
+const WHERE: Needs<'static> = Needs {
+    kinds: Kinds {
+        values: true,
+        ..NO_ROWS
+    },
+    only_places: true,
+    one_function: false,
+    nameless: true,
+    ..Needs::ROWS
+};
+
 impl Query for Locks {
     fn needs(&self) -> Needs<'_> {
         Needs {
@@ -154,9 +168,20 @@ impl Query for Locks {
         }
     }
 
+    fn turns(&self) -> Turns<'_> {
+        // Of few instructions addresses are asked for.
+        Turns::Details(Details {
+            first: WHERE,
+            places: Box::new(places),
+            elsewhere: &["sys"],
+        })
+    }
+
     fn answer<'p>(&self, view: &mut View<'p>) -> Answer<'p> {
         let mut rows = instructions(view);
+        let parameters = view.look_at(&["sys"]);
         rows.extend(futexes(view));
+        view.parameters = parameters;
         rows.extend(of_kernel(view));
         rows.retain(|row| row.cycle_samples.max(row.seen.unwrap_or(0)) >= view.min_samples);
         if rows.is_empty() {
@@ -178,6 +203,19 @@ fn locks(view: &View<'_>, pc: usize) -> bool {
         let exchanges = instruction.mnemonic() == Mnemonic::Xchg && in_memory;
         instruction.has_lock_prefix() || exchanges
     })
+}
+
+/// The instructions that lock, and those that nobody can read before their bytes were.
+fn places(view: &View<'_>) -> Places {
+    let mut places = Places::default();
+    for (index, pc) in view.profile.pcs.iter().enumerate() {
+        if let Some(image) = view.profile.images.get(pc.image)
+            && (view.instruction(index).is_none() || locks(view, index))
+        {
+            places.add(image, pc.address, pc.address.saturating_add(1));
+        }
+    }
+    places
 }
 
 impl LockSite {
@@ -206,8 +244,8 @@ impl LockSite {
 /// The instructions that lock, each with the call site that takes most of its time.
 fn instructions(view: &View<'_>) -> Vec<LockSite> {
     let mut addresses: BTreeMap<usize, Values> = BTreeMap::new();
-    for values in view.values(false) {
-        if values.parameter == "ea" && locks(view, values.pc) {
+    for values in view.values_of("ea") {
+        if locks(view, values.pc) {
             match addresses.get(&values.pc) {
                 Some(held) if held.reached >= values.reached => {}
                 _ => {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use profiledb::{Level, Moment};
+use profiledb::{Apart, Level, Moment};
 use serde::Serialize;
 
 use super::nothing;
@@ -67,6 +67,7 @@ const CLASSES: [&str; 8] = [
 const NEEDS: Needs<'static> = Needs {
     kinds: CYCLES_AND_VALUES,
     parameters: &[Moment::PARAMETER],
+    apart: Apart::Instructions,
     others: false,
     ..Needs::ROWS
 };

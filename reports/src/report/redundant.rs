@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use parameters::Parameter;
+use profiledb::Apart;
 use serde::Serialize;
 
 use super::access::{AccessSite, heat_around, is_of_stack};
@@ -106,6 +107,7 @@ impl Query for Redundant {
             function: self.of.name(),
             kinds: CYCLES_AND_VALUES,
             parameters: &["reload", "silent"],
+            apart: Apart::Pcs,
             others: false,
             ..Needs::ROWS
         }

@@ -43,13 +43,28 @@ impl View<'_> {
         self.all_values(callers, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
     }
 
-    /// As [`View::values_at`], each told once: by executions where these are told.
+    /// As [`View::values_at`], each told once: by executions where these are told. Of what is no
+    /// argument there is the most frequent value alone, and nothing where callers are kept apart:
+    /// all of them take much memory.
     pub(crate) fn values_once(
         &self,
         by_caller: bool,
         place: impl Fn(usize) -> usize,
     ) -> Vec<Values> {
-        let mut all = self.values_at(by_caller, place);
+        let callers = match by_caller {
+            true => Callers::Known,
+            false => Callers::Together,
+        };
+        let at = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
+        let test = |name: &str| !by_caller || Values::names_argument(bare_parameter(name));
+        let mut all = Vec::new();
+        self.each_value_told(callers, at, test, &mut |mut values| {
+            if !values.is_argument() {
+                values.shares.truncate(1);
+                values.shares.shrink_to_fit();
+            }
+            all.push(values);
+        });
         let key = |of: &Values| (of.pc, of.caller, of.parameter.clone());
         let of_executions = all.iter().filter(|of| of.base.is_of_executions());
         let told: BTreeSet<_> = of_executions.map(key).collect();
@@ -79,7 +94,12 @@ impl View<'_> {
 
     /// As [`View::values`], of one parameter.
     pub(crate) fn values_of(&self, parameter: &str) -> Vec<Values> {
-        let test = |name: &str| bare_parameter(name) == parameter;
+        self.values_of_any(|name| name == parameter)
+    }
+
+    /// As [`View::values`], merged over callers, of the parameters that pass a test.
+    pub(crate) fn values_of_any(&self, test: impl Fn(&str) -> bool) -> Vec<Values> {
+        let test = |name: &str| test(bare_parameter(name));
         let place = |pc| Some(pc).filter(|pc| self.wants(*pc));
         let mut all = Vec::new();
         let mut take = |values| all.push(values);
@@ -135,8 +155,8 @@ impl View<'_> {
             (self.parameters.is_empty() || starts.any(|start| name.starts_with(start.as_str())))
                 && test(parameter)
         };
-        let least = self.min_samples;
-        let of = |merged: &Merged<'_>| Values::of(merged, least);
+        let (least, trends) = (self.min_samples, self.trends);
+        let of = |merged: &Merged<'_>| Values::of(merged, least, trends);
         // Those of one PC come one after the other.
         let mut of_pc: Vec<Values> = Vec::new();
         let mut give = |of_pc: &mut Vec<Values>| {
@@ -156,7 +176,7 @@ impl View<'_> {
             None => {}
         };
         let profile = self.profile;
-        profile.each_merged(wants, at, coins, self.trends, of, &mut hold);
+        profile.each_merged(wants, at, coins, trends > 0, of, &mut hold);
         give(&mut of_pc);
     }
 

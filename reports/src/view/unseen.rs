@@ -13,7 +13,8 @@
 use std::collections::BTreeMap;
 
 use super::as_float;
-use super::values::{Base, Share, Trend, Values};
+use super::trend::Trend;
+use super::values::{Base, Share, Values};
 
 /// Gives those of some values that are of executions the ones that were not seen. All are of one
 /// PC.

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::as_float;
 use super::processes::{self, ValuesByProcess};
+use super::trend::Trend;
 use crate::convention::register_of;
 use crate::dwarf;
 use crate::values::Class;
@@ -33,47 +34,6 @@ pub(crate) struct Share {
     /// Whether it rises or falls over the time of the profile, where that is sure.
     pub(crate) trend: Trend,
 }
-
-/// Whether a share rises or falls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Trend {
-    /// It rises.
-    Rising,
-    /// It falls.
-    Falling,
-    /// Neither, as far as it is known.
-    Steady,
-}
-
-impl Trend {
-    /// What text has behind a value.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Trend::Rising => ", rising",
-            Trend::Falling => ", falling",
-            Trend::Steady => "",
-        }
-    }
-
-    /// Whether there is nothing to be said.
-    pub(crate) fn is_steady(&self) -> bool {
-        *self == Trend::Steady
-    }
-}
-
-impl From<hotlist::Trend> for Trend {
-    fn from(trend: hotlist::Trend) -> Trend {
-        match trend {
-            hotlist::Trend::Rising(_) => Trend::Rising,
-            hotlist::Trend::Falling(_) => Trend::Falling,
-            hotlist::Trend::Unknown => Trend::Steady,
-        }
-    }
-}
-
-/// Values of which it is asked whether they rise or fall.
-const MOST_TRENDS: usize = 64;
 
 /// What the shares of a profile are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -171,7 +131,7 @@ pub(crate) struct Values {
 
 impl Values {
     /// Of what was added up; `None` where the shares are not of what they would be said to be of.
-    pub(super) fn of(row: &Merged<'_>, least: u64) -> Option<Added> {
+    pub(super) fn of<'m>(row: &'m Merged<'_>, least: u64, trends: usize) -> Option<Added> {
         let of_executions = row.parameter.strip_prefix(profiledb::OF_EXECUTIONS);
         let at_entry = row.parameter.strip_prefix(profiledb::AT_ENTRY);
         let samples = row.reached.saturating_sub(row.unknown);
@@ -218,13 +178,23 @@ impl Values {
             even: row.even,
         };
         let part = drawn_part(&row.tuples, values.samples());
-        let share = |tuple: &Summed| {
+        // Of most lists many values were seen equally often: these have one interval.
+        let mut last: Option<(&Summed, (f64, f64))> = None;
+        let mut interval = |tuple: &'m Summed| match last {
+            Some((of, interval)) if of.is_as_frequent_as(tuple) => interval,
+            _ => {
+                let interval = row.list.interval(tuple, &draws);
+                last = Some((tuple, interval));
+                interval
+            }
+        };
+        let share = |tuple: &'m Summed| {
             let estimate = match part {
                 1.0 => tuple.estimate(),
                 part => tuple.least + (tuple.estimate() - tuple.least) * part,
             };
             let percent = values.percent(estimate);
-            let (low, high) = row.list.interval(tuple, &draws);
+            let (low, high) = interval(tuple);
             Share {
                 value: tuple.value,
                 estimate,
@@ -241,11 +211,7 @@ impl Values {
             values.sort();
         }
         if let Some(course) = &row.course {
-            let asked = values.shares.iter().take(MOST_TRENDS);
-            let asked: Vec<u64> = asked.map(|share| share.value).collect();
-            for (share, trend) in values.shares.iter_mut().zip(course.trends(&asked)) {
-                share.trend = trend.into();
-            }
+            values.tell_trends(course, trends);
         }
         Some(Added::Enough(Box::new(values)))
     }
@@ -536,7 +502,7 @@ mod tests {
                 rows: Vec::new(),
                 list,
             };
-            let Some(Added::Enough(values)) = Values::of(&merged, 1) else {
+            let Some(Added::Enough(values)) = Values::of(&merged, 1, 0) else {
                 panic!("there are values enough");
             };
             let sum: f64 = values.shares.iter().map(|share| share.percent).sum();

@@ -14,6 +14,7 @@ mod functions;
 mod inputs;
 mod manners;
 mod modes;
+mod parts;
 mod paths;
 mod pointers;
 mod processes;

@@ -104,8 +104,8 @@ fn row(name: &str, folder: &Path, took: &Took) -> Result<()> {
     Ok(())
 }
 
-/// The image whose lists are compared: the one with the fewest samples that is a file, as all would
-/// not find room in memory.
+/// The image whose lists are compared: the one with the fewest samples that is a file and not idle,
+/// as all would not find room in memory.
 fn image(folder: &Path) -> Result<String> {
     let kinds = Kinds {
         values: false,
@@ -125,6 +125,9 @@ fn image(folder: &Path) -> Result<String> {
             *samples.entry(&image.path).or_default() += row.samples;
         }
     }
+    let all: u64 = samples.values().sum();
+    // Of what hardly ran there is no list.
+    samples.retain(|_, samples| *samples * 1_000 >= all);
     let least = samples.iter().min_by_key(|(_, samples)| **samples);
     Ok((*least.context("no image")?.0).to_owned())
 }

@@ -12,13 +12,14 @@ use std::rc::Rc;
 use iced_x86::{Instruction, Mnemonic, OpAccess, OpKind, Register};
 use instructions::{only_computes_address, register_name};
 use parameters::Parameter;
+use profiledb::Places;
 
 use super::fold::{Code, Folded, KnownPlace, Results};
 use super::machine::width;
 use super::patch::HintKind;
 use crate::callee::Callees;
 use crate::code::{ProcessorMode, transfers_control};
-use crate::listing::lines;
+use crate::listing::{self, lines};
 use crate::symbols::FunctionId;
 use crate::view::{Base, Heat, Values, View};
 
@@ -95,6 +96,22 @@ pub(super) fn all(view: &View<'_>, share: f64, least: f64) -> Vec<Opportunity> {
     found.extend(search.branches());
     found.extend(search.loads());
     found
+}
+
+/// Where the functions are that take so many percent of all cycles, or nearly: what is known of
+/// values elsewhere saves less. Arguments are seen at stubs, too, and may be those of copies.
+pub(super) fn hot(view: &View<'_>, saving: f64) -> Places {
+    /// Sums depend on the order in which they were added up.
+    const NEARLY: f64 = 0.999;
+    let least = NEARLY * saving / 100.0 * view.total().cycles;
+    let mut functions: BTreeMap<FunctionId, f64> = BTreeMap::new();
+    for (pc, heat) in view.heat.iter().enumerate() {
+        if let Some(function) = view.symbols.function_of(pc).filter(|_| view.wants(pc)) {
+            *functions.entry(function).or_default() += heat.cycles;
+        }
+    }
+    functions.retain(|_, cycles| *cycles >= least);
+    listing::places(view, &functions.into_keys().collect::<Vec<_>>())
 }
 
 struct Search<'v, 'p> {

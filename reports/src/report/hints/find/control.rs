@@ -8,9 +8,9 @@ use iced_x86::Instruction;
 use super::{Opportunity, Search};
 use crate::code::direct_target;
 use crate::elf::Elf;
+use crate::report::copies;
 use crate::report::hints::patch::{HintKind, SIZE_OF};
 use crate::report::targets::{self, ExecutedTargets};
-use crate::report::{copies, is_supported};
 use crate::view::{Base, View};
 
 /// The part of a branch's time that it does not take where it is not taken.
@@ -49,7 +49,7 @@ impl Search<'_, '_> {
             let share = values.shares.first()?;
             let size = values.class().mask(share.value);
             let fits = share.percent >= self.share
-                && is_supported(values, share)
+                && values.supports(share)
                 && values.samples() >= view.min_samples
                 && size <= LONGEST_COPY
                 && COPIES.contains(&row.function);

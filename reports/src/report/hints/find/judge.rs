@@ -10,7 +10,6 @@ use super::{Division, KnownValue, Opportunity, Search, reads_memory};
 use crate::report::hints::fold::{Code, Folded, KnownPlace, Results};
 use crate::report::hints::machine::{mask, width};
 use crate::report::hints::patch::HintKind;
-use crate::report::is_supported;
 use crate::symbols::FunctionId;
 use crate::view::Share;
 
@@ -130,7 +129,7 @@ impl Search<'_, '_> {
         let share = values.shares.first()?;
         if share.percent < self.share
             || values.samples() < view.min_samples
-            || !is_supported(values, share)
+            || !values.supports(share)
         {
             return None;
         }

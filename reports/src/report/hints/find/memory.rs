@@ -7,7 +7,6 @@ use parameters::Parameter;
 use super::{Opportunity, Search};
 use crate::report::access::{heat_around, is_of_stack, signed};
 use crate::report::hints::patch::HintKind;
-use crate::report::is_supported;
 use crate::view::Values;
 
 /// Steps below a line of memory are what every processor fetches ahead.
@@ -18,11 +17,14 @@ impl Search<'_, '_> {
     pub(super) fn loads(&self) -> Vec<Opportunity> {
         let view = self.view;
         let mut all: BTreeMap<(usize, HintKind), Values> = BTreeMap::new();
-        for values in view.values(false) {
-            let kind = match values.parameter.parse() {
-                Ok(Parameter::Stride) => HintKind::StridedPrefetch,
-                Ok(Parameter::Reload) => HintKind::RedundantLoad,
-                _ => continue,
+        let kind = |parameter: &str| match parameter.parse() {
+            Ok(Parameter::Stride) => Some(HintKind::StridedPrefetch),
+            Ok(Parameter::Reload) => Some(HintKind::RedundantLoad),
+            _ => None,
+        };
+        for values in view.values_of_any(|parameter| kind(parameter).is_some()) {
+            let Some(kind) = kind(&values.parameter) else {
+                continue;
             };
             // Of first events and later ones, those that are more.
             match all.get(&(values.pc, kind)) {
@@ -48,7 +50,7 @@ impl Search<'_, '_> {
         let step = share.value.cast_signed();
         let fits = share.percent >= self.share
             && values.samples() >= view.min_samples
-            && is_supported(values, share)
+            && values.supports(share)
             && (kind == HintKind::RedundantLoad || step.unsigned_abs() >= LINE);
         // Who waits for a load is behind it. A load that goes takes its own time along.
         let heat = match kind {

@@ -1,0 +1,107 @@
+//! Of many functions the values are read some functions at a time: the answer is that of each.
+
+use hotlist::{Config, Estimates, Generator, Hotlist};
+use profiledb::{Image, ImageKind, NewHotlist, Process, Subject};
+use serde_json::Value;
+
+use crate::common::{Fixture, write_epoch};
+use crate::{errors, json};
+
+/// More instructions than are read at a time, several times over.
+const FUNCTIONS: u64 = 48;
+const INSTRUCTIONS: u64 = 256;
+/// Samples of an instruction, in both flushes together.
+const SAMPLES: u64 = 40;
+
+const BEGIN: u64 = 0xffff_ffff_8100_0000;
+/// `mov eax, imm32`.
+const LENGTH: u64 = 5;
+
+fn name(function: u64) -> String {
+    format!("part_{function:02}")
+}
+
+/// A kernel of many functions, each of which is one run of instructions with constant results, no
+/// two equally hot.
+fn write(fixture: &Fixture) {
+    let path = fixture.dir().join("parts.db");
+    let mut list = Hotlist::new(&Config::default());
+    let mut coins = Generator::new(1);
+    for time in 1..=SAMPLES / 2 {
+        list.update(7_u64, time, &mut coins);
+    }
+    write_epoch(&path, |mut flush| {
+        let kernel = Image {
+            kind: ImageKind::Kernel,
+            identity: "kernel".into(),
+            path: "[kernel]".into(),
+            build_id: None,
+        };
+        let image = flush.image(&kernel).expect("image");
+        let process = Process {
+            pid: 1,
+            started: 1,
+            execs: 0,
+            comm: "parts".into(),
+        };
+        let process = flush.process(&process).expect("process");
+        let subject = Subject {
+            kernel: true,
+            ..Subject::default()
+        };
+        let subject = flush.subject(&subject).expect("subject");
+        for function in 0..FUNCTIONS {
+            let start = BEGIN + function * LENGTH * INSTRUCTIONS;
+            flush
+                .symbol(image, start, LENGTH * INSTRUCTIONS, &name(function))
+                .expect("symbol");
+            for address in (0..INSTRUCTIONS).map(|index| start + LENGTH * index) {
+                let pc = flush.pc(image, address, Some(&[0xb8, 7, 0, 0, 0]));
+                let pc = pc.expect("pc");
+                let weight = (1 + function) * SAMPLES * 50_000;
+                flush
+                    .cycles(process, subject, pc, None, SAMPLES / 2, weight)
+                    .expect("cycles");
+                let list = NewHotlist {
+                    process,
+                    subject,
+                    pc,
+                    caller: None,
+                    parameter: "eax",
+                    reached: (SAMPLES / 2) as f64,
+                    unknown: 0.0,
+                    windows: SAMPLES / 2,
+                    even: None,
+                    list: Estimates::from(&list),
+                };
+                flush.hotlist(list).expect("list");
+            }
+        }
+        flush.commit().expect("commits");
+    });
+}
+
+fn blks(fixture: &Fixture, more: &[&str]) -> Vec<Value> {
+    let Value::Array(rows) = json(fixture, &[&["blks", "-i", "parts.db"], more].concat()) else {
+        panic!("not rows");
+    };
+    rows
+}
+
+/// The runs of all functions are those of each by itself, the hottest first; what is left out of
+/// them is said, and nothing twice.
+#[test]
+fn runs_are_those_of_each() {
+    let fixture = Fixture::new();
+    write(&fixture);
+    let mut each = Vec::new();
+    for function in (0..FUNCTIONS).rev() {
+        each.extend(blks(&fixture, &["--function", &name(function)]));
+    }
+    assert_eq!(each.len() as u64, FUNCTIONS);
+    assert_eq!(blks(&fixture, &[]), each);
+    assert_eq!(blks(&fixture, &["-n", "3"]), each[..3]);
+    let few = fixture.run(&["blks", "-i", "parts.db", "--min-samples", "1000000"]);
+    let said = errors(&few);
+    assert_eq!(said.matches("left out").count(), 1, "{said}");
+}
