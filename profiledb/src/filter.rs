@@ -27,7 +27,8 @@ pub struct Filter {
     /// tells.
     pub parameters: Vec<String>,
     /// Lists of all parameters at these instructions, whatever [`Filter::parameters`] leaves out
-    /// elsewhere. Interrupts may have call sites at these alone.
+    /// elsewhere. By PC and call site ([`Apart::Calls`]), interrupts may have call sites at these
+    /// alone.
     pub details: Option<Places>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).
@@ -129,6 +130,11 @@ impl Filter {
     /// Whether encodings are left out, but for those that tell whether a file is what was profiled.
     pub(crate) fn leaves_code(&self) -> bool {
         self.only_places || matches!(self.apart, Apart::Instructions | Apart::Images)
+    }
+
+    /// Whether interrupts have call sites at no instructions but those with details.
+    pub(crate) fn tells_detailed_callers(&self) -> bool {
+        self.apart == Apart::Calls && self.details.is_some()
     }
 
     /// Whether interrupts of all processes and places are asked for, by instruction alone.

@@ -40,7 +40,7 @@ pub(super) struct ChunkOfFile {
     pub(super) only_places: bool,
     /// How far its interrupts are told apart.
     pub(super) apart: Apart,
-    /// Call sites are told where details are asked for.
+    /// Call sites are told where details are asked for alone.
     only_detailed_callers: bool,
     /// All processes are asked for.
     pub(super) of_all_processes: bool,
@@ -306,7 +306,7 @@ impl File<'_> {
             details: referred.details(image),
             only_places: self.filter.only_places,
             apart: self.filter.apart,
-            only_detailed_callers: self.filter.details.is_some(),
+            only_detailed_callers: self.filter.tells_detailed_callers(),
             of_all_processes: self.filter.pids.is_empty(),
             only_instructions: self.filter.is_by_instruction(),
         };

@@ -232,15 +232,15 @@ fn call_sites_where_details_are() -> Outcome {
     }
     flush.commit()?;
     writer.close()?;
-    let read = |details: Option<Places>| {
+    let read = |details: Option<Places>, apart: Apart| {
         let filter = Filter {
-            apart: Apart::Calls,
+            apart,
             details,
             ..Filter::default()
         };
         Profile::load(std::slice::from_ref(&path), &filter)
     };
-    let all = read(None)?;
+    let all = read(None, Apart::Calls)?;
     let called = |profile: &Profile| {
         let rows = profile.cycles.iter().filter(|row| row.caller.is_some());
         let places = rows.map(|row| profile.pcs[row.pc].address);
@@ -253,9 +253,11 @@ fn call_sites_where_details_are() -> Outcome {
     assert_eq!(called(&all), BTreeSet::from([0x1193, 0x1197, 0x119b]));
     let mut places = Places::default();
     places.add(&program(), 0x1197, 0x119b);
-    let some = read(Some(places))?;
+    let some = read(Some(places), Apart::Calls)?;
     assert_eq!(called(&some), BTreeSet::from([0x1197]));
-    assert_eq!(called(&read(Some(Places::default()))?), BTreeSet::new());
+    let nowhere = || Some(Places::default());
+    assert_eq!(called(&read(nowhere(), Apart::Calls)?), BTreeSet::new());
+    assert_eq!(called(&read(nowhere(), Apart::Rows)?), called(&all));
     assert_eq!(samples(&some), samples(&all));
     Ok(())
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 use parameters::Parameter;
 use profiledb::{ImageKind, Places};
-use protocol::Kinds;
 use serde::{Serialize, Serializer};
 
 use super::access::{AccessSite, heat_around};
@@ -19,7 +18,7 @@ use super::{JsonShare, JsonSite, json_shares, nothing, shares_text, shares_with}
 use crate::args::OneFunction;
 use crate::model::Model;
 use crate::names::Names;
-use crate::needs::{CYCLES_AND_VALUES, NO_ROWS, Needs};
+use crate::needs::{CYCLES_AND_VALUES, Needs};
 use crate::page::Page;
 use crate::query::{Answer, Query};
 use crate::render::{Align, Table, count, cycles, percent, rounded, whole};
@@ -145,12 +144,9 @@ impl Serialize for Shares {
     }
 }
 
-/// Where values are.
+/// Where values and interrupts are.
 const WHERE: Needs<'static> = Needs {
-    kinds: Kinds {
-        values: true,
-        ..NO_ROWS
-    },
+    kinds: CYCLES_AND_VALUES,
     only_places: true,
     one_function: false,
     nameless: true,

@@ -4,7 +4,7 @@ use hotlist::{Config, Estimates, Generator, Hotlist};
 use profiledb::{Image, ImageKind, NewHotlist, Process, Subject};
 use serde_json::Value;
 
-use crate::common::{Fixture, write_epoch};
+use crate::common::{Fixture, Rows, write_epoch};
 use crate::{errors, json};
 
 /// More instructions than are read at a time, several times over.
@@ -79,6 +79,41 @@ fn write(fixture: &Fixture) {
         }
         flush.commit().expect("commits");
     });
+}
+
+/// What calls an instruction that locks is told also where no value was seen at it.
+#[test]
+fn callers_of_locks() {
+    let fixture = Fixture::new();
+    let path = fixture.dir().join("locks.db");
+    write_epoch(&path, |flush| {
+        let mut rows = Rows::new(flush, &fixture.image());
+        let kernel = Image {
+            kind: ImageKind::Kernel,
+            identity: "kernel".into(),
+            path: "[kernel]".into(),
+            build_id: None,
+        };
+        let (process, subject) = (rows.process, rows.user);
+        let flush = &mut rows.flush;
+        let image = flush.image(&kernel).expect("image");
+        // lock inc dword [rdi], called from two places.
+        let pc = flush.pc(image, BEGIN, Some(&[0xf0, 0xff, 0x07]));
+        let pc = pc.expect("pc");
+        for (site, samples) in [(BEGIN + 0x100, 30), (BEGIN + 0x200, 70)] {
+            let site = flush.pc(image, site, None).expect("pc");
+            flush
+                .cycles(process, subject, pc, Some(site), samples, samples * 1_000)
+                .expect("cycles");
+        }
+        rows.flush.commit().expect("commits");
+    });
+    let rows = json(&fixture, &["locks", "-i", "locks.db"]);
+    let site = &rows[0]["caller"]["address"];
+    assert!(
+        site.as_str().is_some_and(|site| site.ends_with("200")),
+        "{rows}"
+    );
 }
 
 fn blks(fixture: &Fixture, more: &[&str]) -> Vec<Value> {
