@@ -8,7 +8,7 @@ use profiledb::Places;
 
 use crate::code::decode_in;
 use crate::symbols::{Function, FunctionId};
-use crate::view::View;
+use crate::view::{Heat, View};
 
 /// Functions longer than this, in bytes, are cut off.
 const MAX_FUNCTION: u64 = 4 << 20;
@@ -100,19 +100,22 @@ pub(crate) fn places(view: &View<'_>, functions: &[FunctionId]) -> Places {
     places
 }
 
-/// The functions whose instructions a page or a bundle has at most: those with most cycles.
-pub(crate) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
-    let mut cycles: BTreeMap<FunctionId, f64> = BTreeMap::new();
+/// The time in each function that a view asks for.
+pub(crate) fn heat_of_functions(view: &View<'_>) -> BTreeMap<FunctionId, Heat> {
+    let mut functions: BTreeMap<FunctionId, Heat> = BTreeMap::new();
     for (pc, heat) in view.heat.iter().enumerate() {
-        if heat.samples > 0
-            && view.wants(pc)
-            && let Some(function) = view.symbols.function_of(pc)
-        {
-            *cycles.entry(function).or_default() += heat.cycles;
+        if let Some(function) = view.symbols.function_of(pc).filter(|_| view.wants(pc)) {
+            functions.entry(function).or_default().add(*heat);
         }
     }
-    let mut order: Vec<(FunctionId, f64)> = cycles.into_iter().collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    functions
+}
+
+/// The functions whose instructions a page or a bundle has at most: those with most cycles.
+pub(crate) fn hottest(view: &View<'_>) -> Vec<FunctionId> {
+    let mut order: Vec<(FunctionId, Heat)> = heat_of_functions(view).into_iter().collect();
+    order.retain(|(_, heat)| heat.samples > 0);
+    order.sort_by(|a, b| b.1.cycles.total_cmp(&a.1.cycles).then(a.0.cmp(&b.0)));
     let mut bytes = 0_u64;
     let mut hottest = Vec::new();
     for (id, _) in order.into_iter().take(MOST) {

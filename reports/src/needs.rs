@@ -66,6 +66,17 @@ impl Needs<'_> {
         ..Needs::ROWS
     };
 
+    /// What tells where there are values, in all functions.
+    pub(crate) const PLACES: Needs<'static> = Needs {
+        kinds: Kinds {
+            values: true,
+            ..NO_ROWS
+        },
+        only_places: true,
+        one_function: false,
+        ..Needs::ROWS
+    };
+
     /// What tells which functions have most cycles.
     pub(crate) const HEAT: Needs<'static> = Needs {
         kinds: Kinds {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use profiledb::{Filter, Places};
-use protocol::Kinds;
 
 use super::{PlacesHold, Reading, ReadingOutcome, Said};
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::listing;
 use crate::model::Model;
-use crate::needs::{NO_ROWS, Needs};
+use crate::needs::Needs;
 use crate::query::Query;
 use crate::source::{self, Source};
 use crate::symbols::FunctionId;
@@ -20,17 +19,6 @@ use crate::view::View;
 /// Instructions of a part. In weeks of a service those that run much have lists of some hundreds of
 /// values, each of some thirty bytes.
 const PART: usize = 4 << 10;
-
-/// Where values are.
-const WHERE: Needs<'static> = Needs {
-    kinds: Kinds {
-        values: true,
-        ..NO_ROWS
-    },
-    only_places: true,
-    one_function: false,
-    ..Needs::ROWS
-};
 
 /// What is read, and for whom.
 pub(super) struct Request<'r> {
@@ -123,7 +111,7 @@ fn in_parts(
     } = request;
     let first = Needs {
         min_samples: needs.min_samples,
-        ..WHERE
+        ..Needs::PLACES
     };
     let filter = source::filter(common, &first).ok()?;
     let mut parts = Some(parts);

@@ -144,15 +144,6 @@ impl Serialize for Shares {
     }
 }
 
-/// Where values and interrupts are.
-const WHERE: Needs<'static> = Needs {
-    kinds: CYCLES_AND_VALUES,
-    only_places: true,
-    one_function: false,
-    nameless: true,
-    ..Needs::ROWS
-};
-
 impl Query for Locks {
     fn needs(&self) -> Needs<'_> {
         Needs {
@@ -167,7 +158,11 @@ impl Query for Locks {
     fn turns(&self) -> Turns<'_> {
         // Of few instructions addresses are asked for.
         Turns::Details(Details {
-            first: WHERE,
+            first: Needs {
+                kinds: CYCLES_AND_VALUES,
+                nameless: true,
+                ..Needs::PLACES
+            },
             places: Box::new(places),
             elsewhere: &["sys"],
         })

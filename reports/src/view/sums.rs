@@ -26,6 +26,16 @@ enum Callers {
     Known,
 }
 
+impl Callers {
+    /// Where callers are kept apart, those that are known.
+    fn known(by_caller: bool) -> Callers {
+        match by_caller {
+            true => Callers::Known,
+            false => Callers::Together,
+        }
+    }
+}
+
 impl View<'_> {
     /// The values of all parameters at the PCs asked for, merged over processes,
     /// subjects and flushes, and over callers unless kept apart.
@@ -36,11 +46,9 @@ impl View<'_> {
     /// As [`View::values`], with what was seen at a PC counted at `place(pc)`. Where callers are
     /// kept apart, there is nothing of what has none that is known.
     pub(crate) fn values_at(&self, by_caller: bool, place: impl Fn(usize) -> usize) -> Vec<Values> {
-        let callers = match by_caller {
-            true => Callers::Known,
-            false => Callers::Together,
-        };
-        self.all_values(callers, |pc| Some(place(pc)).filter(|pc| self.wants(*pc)))
+        self.all_values(Callers::known(by_caller), |pc| {
+            Some(place(pc)).filter(|pc| self.wants(*pc))
+        })
     }
 
     /// As [`View::values_at`], each told once: by executions where these are told. Of what is no
@@ -51,14 +59,10 @@ impl View<'_> {
         by_caller: bool,
         place: impl Fn(usize) -> usize,
     ) -> Vec<Values> {
-        let callers = match by_caller {
-            true => Callers::Known,
-            false => Callers::Together,
-        };
         let at = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
         let test = |name: &str| !by_caller || Values::names_argument(bare_parameter(name));
         let mut all = Vec::new();
-        self.each_value_told(callers, at, test, &mut |mut values| {
+        self.each_value_told(Callers::known(by_caller), at, test, &mut |mut values| {
             if !values.is_argument() {
                 values.shares.truncate(1);
                 values.shares.shrink_to_fit();

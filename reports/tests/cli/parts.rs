@@ -17,6 +17,15 @@ const BEGIN: u64 = 0xffff_ffff_8100_0000;
 /// `mov eax, imm32`.
 const LENGTH: u64 = 5;
 
+fn kernel() -> Image {
+    Image {
+        kind: ImageKind::Kernel,
+        identity: "kernel".into(),
+        path: "[kernel]".into(),
+        build_id: None,
+    }
+}
+
 fn name(function: u64) -> String {
     format!("part_{function:02}")
 }
@@ -31,13 +40,7 @@ fn write(fixture: &Fixture) {
         list.update(7_u64, time, &mut coins);
     }
     write_epoch(&path, |mut flush| {
-        let kernel = Image {
-            kind: ImageKind::Kernel,
-            identity: "kernel".into(),
-            path: "[kernel]".into(),
-            build_id: None,
-        };
-        let image = flush.image(&kernel).expect("image");
+        let image = flush.image(&kernel()).expect("image");
         let process = Process {
             pid: 1,
             started: 1,
@@ -88,15 +91,9 @@ fn callers_of_locks() {
     let path = fixture.dir().join("locks.db");
     write_epoch(&path, |flush| {
         let mut rows = Rows::new(flush, &fixture.image());
-        let kernel = Image {
-            kind: ImageKind::Kernel,
-            identity: "kernel".into(),
-            path: "[kernel]".into(),
-            build_id: None,
-        };
         let (process, subject) = (rows.process, rows.user);
         let flush = &mut rows.flush;
-        let image = flush.image(&kernel).expect("image");
+        let image = flush.image(&kernel()).expect("image");
         // lock inc dword [rdi], called from two places.
         let pc = flush.pc(image, BEGIN, Some(&[0xf0, 0xff, 0x07]));
         let pc = pc.expect("pc");

@@ -104,13 +104,8 @@ pub(super) fn hot(view: &View<'_>, saving: f64) -> Places {
     /// Sums depend on the order in which they were added up.
     const NEARLY: f64 = 0.999;
     let least = NEARLY * saving / 100.0 * view.total().cycles;
-    let mut functions: BTreeMap<FunctionId, f64> = BTreeMap::new();
-    for (pc, heat) in view.heat.iter().enumerate() {
-        if let Some(function) = view.symbols.function_of(pc).filter(|_| view.wants(pc)) {
-            *functions.entry(function).or_default() += heat.cycles;
-        }
-    }
-    functions.retain(|_, cycles| *cycles >= least);
+    let mut functions = listing::heat_of_functions(view);
+    functions.retain(|_, heat| heat.cycles >= least);
     listing::places(view, &functions.into_keys().collect::<Vec<_>>())
 }
 
