@@ -37,7 +37,7 @@ pub struct Filter {
     /// ([`crate::Profile::passed_over`]). All may be read of rows that do not lie in chunks, and of
     /// lists of an image whose file nothing but its code tells.
     pub only_places: bool,
-    /// How far interrupts are told apart.
+    /// How far interrupts, branches and calls are told apart.
     pub apart: Apart,
     /// Lists of a PC, call site and parameter become one, whose process and access tag are those of
     /// one of them; of [executions](crate::OF_EXECUTIONS), and [of entries](crate::AT_ENTRY), those
@@ -49,11 +49,14 @@ pub struct Filter {
 
 /// How far interrupts are told apart. Those that are not become one row, whose process, access tag,
 /// PC and call site are those of one of them. All may be told further apart than they need be.
+/// Branches are told apart as far as files do, or by PC; and calls as far, or by PC and entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Apart {
-    /// As far as files do.
+    /// As far as files do, branches and calls as well.
     #[default]
     Rows,
+    /// By the name of the program, PC and call site.
+    Programs,
     /// By PC and call site.
     Calls,
     /// By PC.
@@ -67,7 +70,7 @@ pub enum Apart {
 impl Apart {
     /// Whether call sites are told.
     pub(crate) fn has_callers(self) -> bool {
-        matches!(self, Apart::Rows | Apart::Calls)
+        matches!(self, Apart::Rows | Apart::Programs | Apart::Calls)
     }
 }
 

@@ -23,6 +23,7 @@ mod source;
 mod stacks;
 mod sums;
 mod taken;
+mod transfers;
 mod unpacked;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -38,6 +38,7 @@ use crate::needs::Needs;
 use crate::reading;
 use crate::renderers::Format;
 use crate::stdout;
+use crate::turns::Turns;
 use crate::view::View;
 
 /// The exports, in the order of the help.
@@ -72,10 +73,14 @@ pub(crate) struct Export {
     pub(crate) rows: Kinds,
     /// Whether interrupts are told apart by the flushes that they are of.
     pub(crate) by_flush: bool,
+    /// How far they are told apart besides, and branches and calls with them.
+    pub(crate) apart: Apart,
     /// PLT stubs go by the names of the functions behind them.
     pub(crate) stubs: bool,
     /// Adds its own options to its command: `Options::augment_args`, or [`no_options`].
     pub(crate) options: fn(Command) -> Command,
+    /// In which turns a profile is read for it: [`at_once`], or at two turns.
+    pub(crate) turns: fn(&ArgMatches) -> Result<Turns<'static>, Failure>,
     /// Makes it of a profile and the options as given.
     pub(crate) write: fn(&mut View<'_>, &ArgMatches) -> Result<Exported, Failure>,
 }
@@ -112,6 +117,15 @@ pub(crate) const VALUES: &str = "values";
 /// The options of an export that has none of its own.
 pub(crate) fn no_options(command: Command) -> Command {
     command
+}
+
+/// The turns of an export that reads all at once.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "others read options, which may be wrong"
+)]
+pub(crate) fn at_once(_: &ArgMatches) -> Result<Turns<'static>, Failure> {
+    Ok(Turns::One)
 }
 
 /// The name of the option that all exports have.
@@ -151,7 +165,7 @@ impl ExportRequest {
     fn needs(&self) -> Needs<'_> {
         Needs {
             kinds: self.rows(),
-            apart: Apart::Rows,
+            apart: self.export.apart,
             one_function: false,
             by_flush: self.export.by_flush,
             stubs: self.export.stubs,
@@ -222,8 +236,9 @@ impl ExportRequest {
     /// If there is nothing to export, or it cannot be written.
     pub(crate) fn run(&self, common: &Common) -> Result<(), Failure> {
         self.check(common)?;
+        let turns = (self.export.turns)(&self.matches)?;
         let mut write = |view: &mut View<'_>| self.write(view).map(|()| String::new());
-        reading::view(&self.needs(), common, &mut write).map(drop)
+        reading::view(turns, &self.needs(), common, &mut write).map(drop)
     }
 
     /// Writes the export of what was read.

@@ -19,10 +19,10 @@ use protocol::Kinds;
 use crate::args::Common;
 use crate::export::output;
 use crate::failure::Failure;
-use crate::listing;
 use crate::needs::Needs;
 use crate::reading::{self, Said};
 use crate::renderers::Format;
+use crate::report;
 use crate::source::{self, Source};
 use crate::stdout;
 use crate::view::View;
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 /// What is read for a page.
 const NEEDS: Needs<'static> = Needs {
     kinds: Kinds::ALL,
-    // Call stacks are told by process.
+    // Call stacks are told by process, or by program.
     apart: Apart::Rows,
     one_function: false,
     stubs: true,
@@ -98,31 +98,33 @@ impl Options {
 /// If there is nothing to show, or the file cannot be written.
 pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
     options.check(common)?;
+    // All values of all instructions are many times what a page has room for, and those of all
+    // processes much memory.
+    let source = source::source(common)?;
+    let of_values = report::of_words(data::OF_VALUES)?;
+    let mut apart = match source {
+        Source::Files(_) if common.only_function.is_none() => {
+            // If something is wrong, who reads all of it says what.
+            data::ReadApart::new(&source, &of_values, options, common).ok()
+        }
+        Source::Files(_) | Source::Service(_) => None,
+    };
+    let parameters = data::parameters()?;
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    let needs = match apart {
+        Some(_) => Needs {
+            parameters: &parameters,
+            apart: Apart::Programs,
+            ..NEEDS
+        },
+        None => NEEDS,
+    };
     let mut write = |source: &Source, view: &mut View<'_>| {
         let read = Read {
             from: source::describe(source, view.profile),
             served: source.is_service(),
         };
-        page(view, options, common, &read).map(|()| String::new())
-    };
-    // All values of all instructions are many times what a page has room for.
-    let source = source::source(common)?;
-    let hottest = match source {
-        Source::Files(_) if common.only_function.is_none() => {
-            let tell = |view: &View<'_>| listing::places(view, &listing::hottest(view));
-            reading::places(&source, &Needs::HEAT, common, &tell)
-        }
-        Source::Files(_) | Source::Service(_) => None,
-    };
-    let parameters = match hottest {
-        Some(_) => data::parameters()?,
-        None => Vec::new(),
-    };
-    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
-    let needs = Needs {
-        parameters: &parameters,
-        details: hottest.as_ref(),
-        ..NEEDS
+        page(view, apart.take(), options, common, &read).map(|()| String::new())
     };
     reading::from_source(&needs, common, &mut Said::AtOnce, &mut write).map(drop)
 }
@@ -130,12 +132,13 @@ pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
 /// Writes the page of what was read.
 fn page(
     view: &mut View<'_>,
+    apart: Option<data::ReadApart<'_>>,
     options: &Options,
     common: &Common,
     read: &Read,
 ) -> Result<(), Failure> {
     // A page is large: the data go when they are text.
-    let data = serde_json::to_string(&data::Data::new(view, options, common, read)?)?;
+    let data = serde_json::to_string(&data::Data::new(view, apart, options, common, read)?)?;
     let page = skeleton::page(&data);
     drop(data);
     match options.is_for_stdout() {

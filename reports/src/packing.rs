@@ -18,6 +18,7 @@ use crate::reading;
 use crate::render::{counted, percent};
 use crate::source::{self, Source};
 use crate::sources;
+use crate::turns::Turns;
 use crate::view::View;
 
 /// How often databases are copied again that were rolled up meanwhile.
@@ -67,7 +68,7 @@ pub(crate) fn write(
     };
     let mut files = Vec::new();
     let mut sources = BTreeMap::new();
-    reading::view(&needs, &common, &mut |view| {
+    reading::view(Turns::One, &needs, &common, &mut |view| {
         files = images(view, least);
         if with_source {
             sources = sources::hottest(view);

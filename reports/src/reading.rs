@@ -20,7 +20,7 @@ use crate::view::{Extent, View};
 use crate::{absent, epochs, images};
 
 use self::turns::Request;
-pub(crate) use self::turns::places;
+pub(crate) use self::turns::{some_at_a_time, view};
 
 /// Notes on missing names that are printed before the rest is only counted.
 const MAX_NOTES: usize = 4;
@@ -172,18 +172,6 @@ fn functions_called(
         ReadingOutcome::Found(_) => Ok(places),
         ReadingOutcome::NotFound(failure) => Err((failure, held.into_messages())),
     }
-}
-
-/// What `take` makes of a view of all rows that are needed.
-///
-/// # Errors
-/// If they cannot be read, or what `take` fails with.
-pub(crate) fn view(
-    needs: &Needs<'_>,
-    common: &Common,
-    take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
-) -> Result<String, Failure> {
-    from_source(needs, common, &mut Said::AtOnce, &mut |_, view| take(view))
 }
 
 /// What `take` makes of a view of all rows that are needed, and of where they are from; and what is

@@ -146,6 +146,7 @@ fn apart(common: &Common, needs: &Needs<'_>) -> Apart {
     match needs.apart {
         of_all if !by_function && common.image.is_empty() => of_all,
         Apart::Calls | Apart::Pcs | Apart::Instructions => Apart::Calls,
+        Apart::Programs => Apart::Programs,
         Apart::Rows | Apart::Images => Apart::Rows,
     }
 }

@@ -10,8 +10,11 @@ use super::order;
 use super::pcs::Pcs;
 use super::stacks;
 use super::sums::Sums;
+use super::transfers::Transfers;
 use crate::filter::{Apart, Filter};
-use crate::profile::{CyclesRow, HotlistRow, Pc, Profile, StackNode, SymbolRow, Total};
+use crate::profile::{
+    BranchRow, CallRow, CyclesRow, HotlistRow, Pc, Profile, StackNode, SymbolRow, Total,
+};
 use crate::rows::{Image, ImageKind, Subject};
 
 /// The profile so far, and where its rows are.
@@ -39,8 +42,12 @@ pub(crate) struct Builder {
     apart: Apart,
     /// The rows of interrupts that others are added to.
     rows: HashMap<Interrupted, u32>,
+    /// Names of programs, by which interrupts are told apart.
+    programs: HashMap<String, u32>,
     /// The same by PC, where PCs alone are told apart; [`NONE`]: there is none yet.
     row_of_pc: Vec<u32>,
+    /// The rows of branches and calls that others are added to.
+    transfers: Transfers,
     /// Interrupts that become rows last.
     instructions: Instructions,
     /// Image, address and encoding of some instructions, which may be among these.
@@ -94,13 +101,22 @@ fn add(cycles: &mut Vec<CyclesRow>, index: usize, row: CyclesRow) {
     }
 }
 
-/// What interrupts are added up by: PC and call site from 1 on (0: none), or process and image, as
-/// [`Apart`] says. There are many of these: they are small.
-type Interrupted = (u32, u32);
+/// What interrupts are added up by: PC, call site from 1 on (0: none) and program, or process and
+/// image, as [`Apart`] says. There are many of these: they are small.
+type Interrupted = (u32, u32, u32);
 
 /// An index, where it is small enough.
 fn small(index: usize) -> Option<u32> {
     u32::try_from(index).ok().filter(|index| *index < NONE)
+}
+
+/// What interrupts of a program are added up by at a PC and call site.
+fn at_call(row: &CyclesRow, program: u32) -> Option<Interrupted> {
+    let caller = match row.caller {
+        Some(caller) => small(caller + 1)?,
+        None => 0,
+    };
+    Some((small(row.pc)?, caller, program))
 }
 
 impl Builder {
@@ -119,17 +135,16 @@ impl Builder {
     pub(super) fn add_cycles(&mut self, row: CyclesRow) {
         let key = match self.apart {
             Apart::Rows => None,
-            Apart::Calls => {
-                let caller = row.caller.map_or(Some(0), |caller| small(caller + 1));
-                small(row.pc).zip(caller)
-            }
+            Apart::Programs => self.program(row.process).and_then(|of| at_call(&row, of)),
+            Apart::Calls => at_call(&row, 0),
             Apart::Pcs | Apart::Instructions => {
                 self.add_at_pc(row);
                 return;
             }
             Apart::Images => {
                 let image = self.image_of(row.pc);
-                small(row.process).zip(small(image))
+                let key = small(row.process).zip(small(image));
+                key.map(|(process, image)| (process, image, 0))
             }
         };
         let cycles = &mut self.profile.cycles;
@@ -139,6 +154,17 @@ impl Builder {
         };
         let index = *self.rows.entry(key).or_insert(next);
         add(cycles, index as usize, row);
+    }
+
+    /// The number of a process's name.
+    fn program(&mut self, process: usize) -> Option<u32> {
+        let name = self.profile.processes.get(process)?.comm.as_str();
+        if let Some(known) = self.programs.get(name) {
+            return Some(*known);
+        }
+        let next = small(self.programs.len())?;
+        self.programs.insert(name.to_owned(), next);
+        Some(next)
     }
 
     /// Adds interrupts to all others at their PC.
@@ -190,6 +216,24 @@ impl Builder {
         }
         for (image, address, bytes) in std::mem::take(&mut self.encodings) {
             self.encoding(image, address, bytes);
+        }
+    }
+
+    /// Adds directions of a branch, to those that they are not told apart from.
+    pub(super) fn add_branch(&mut self, row: BranchRow) {
+        let branches = &mut self.profile.branches;
+        match self.apart {
+            Apart::Rows => branches.push(row),
+            _ => self.transfers.add_branch(branches, row),
+        }
+    }
+
+    /// Adds calls, to those that they are not told apart from.
+    pub(super) fn add_call(&mut self, row: CallRow) {
+        let calls = &mut self.profile.calls;
+        match self.apart {
+            Apart::Rows => calls.push(row),
+            _ => self.transfers.add_call(calls, row),
         }
     }
 
@@ -336,7 +380,7 @@ impl Builder {
             return;
         }
         // Where its rows are is of no use any more.
-        drop((other.rows, other.row_of_pc, other.pcs));
+        drop((other.rows, other.row_of_pc, other.transfers, other.pcs));
         let more = other.profile;
         let images: Vec<usize> = more.images.iter().map(|image| self.image(image)).collect();
         let image = |index: usize| images.get(index).copied().unwrap_or(index);
@@ -385,18 +429,23 @@ impl Builder {
                 None => self.profile.hotlists.push(row),
             }
         }
-        let branches = more.branches.into_iter().map(|mut row| {
-            (row.process, row.subject) = (process(row.process), subject(row.subject));
-            row.pc = pc(row.pc);
-            row
-        });
-        self.profile.branches.extend(branches);
-        let calls = more.calls.into_iter().map(|mut row| {
-            (row.process, row.subject) = (process(row.process), subject(row.subject));
-            (row.site, row.callee) = (pc(row.site), row.callee.map(pc));
-            row
-        });
-        self.profile.calls.extend(calls);
+        for row in more.branches {
+            self.add_branch(BranchRow {
+                process: process(row.process),
+                subject: subject(row.subject),
+                pc: pc(row.pc),
+                ..row
+            });
+        }
+        for row in more.calls {
+            self.add_call(CallRow {
+                process: process(row.process),
+                subject: subject(row.subject),
+                site: pc(row.site),
+                callee: row.callee.map(pc),
+                ..row
+            });
+        }
         let mut nodes: Vec<usize> = Vec::with_capacity(more.stack_nodes.len());
         for node in &more.stack_nodes {
             // Callers come first.
@@ -473,6 +522,11 @@ impl Builder {
             }
         }
         stacks::add_up(&mut profile.stacks, self.by_flush);
+        // Of millions of rows, room for as many more would be much.
+        profile.cycles.shrink_to_fit();
+        profile.hotlists.shrink_to_fit();
+        profile.branches.shrink_to_fit();
+        profile.calls.shrink_to_fit();
         profile.by_flush = self.by_flush;
         profile.added_up = added_up;
         if self.packed {

@@ -115,7 +115,7 @@ impl File<'_> {
                         weights,
                         squares,
                     };
-                    file.builder.profile.branches.push(row);
+                    file.builder.add_branch(row);
                 }
                 Ok(())
             },
@@ -149,7 +149,7 @@ impl File<'_> {
                         weight,
                         squares,
                     };
-                    file.builder.profile.calls.push(row);
+                    file.builder.add_call(row);
                 }
                 Ok(())
             },

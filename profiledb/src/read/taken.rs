@@ -173,7 +173,7 @@ impl File<'_> {
                             weights: row.seen.weights,
                             squares: row.seen.squares,
                         };
-                        self.builder.profile.branches.push(row);
+                        self.builder.add_branch(row);
                     }
                 }
             }
@@ -196,7 +196,7 @@ impl File<'_> {
                             weight: row.seen.weight,
                             squares: row.seen.squares,
                         };
-                        self.builder.profile.calls.push(row);
+                        self.builder.add_call(row);
                     }
                 }
             }

@@ -134,7 +134,8 @@ fn rows(
 fn added_up(chunk: &ChunkOfFile, mut rows: Vec<CyclesOf>, rest: CyclesSum) -> Interrupts {
     if chunk.of_all_processes {
         match chunk.apart {
-            Apart::Rows => {}
+            // Which processes are of one program is told later.
+            Apart::Rows | Apart::Programs => {}
             Apart::Calls => join(&mut rows, |row| (row.address, row.caller)),
             Apart::Pcs | Apart::Instructions => join(&mut rows, |row| row.address),
             Apart::Images => join(&mut rows, |row| row.process),

@@ -178,7 +178,19 @@ fn apart() -> Outcome {
         }
         sums
     };
-    for apart in [Apart::Calls, Apart::Pcs, Apart::Instructions, Apart::Images] {
+    let transfers = |profile: &Profile| {
+        let taken: u64 = profile.branches.iter().map(|row| row.taken).sum();
+        let weight: f64 = profile.branches.iter().map(|row| row.weights[1]).sum();
+        let calls: u64 = profile.calls.iter().map(|row| row.calls).sum();
+        (taken, weight, calls)
+    };
+    for apart in [
+        Apart::Programs,
+        Apart::Calls,
+        Apart::Pcs,
+        Apart::Instructions,
+        Apart::Images,
+    ] {
         let filter = Filter {
             apart,
             added_up: true,
@@ -206,12 +218,65 @@ fn apart() -> Outcome {
         let (one, many) = (lists(&part), lists(&all));
         assert_eq!(one.len(), part.hotlists.len());
         assert!(part.hotlists.len() < all.hotlists.len());
-        if apart == Apart::Calls {
+        let has_code = matches!(apart, Apart::Programs | Apart::Calls | Apart::Pcs);
+        if matches!(apart, Apart::Programs | Apart::Calls) {
             assert_eq!(one, many);
         }
         let coded = |profile: &Profile| profile.pcs.iter().any(|pc| pc.bytes.is_some());
-        assert_eq!(coded(&part), apart == Apart::Calls || apart == Apart::Pcs);
+        assert_eq!(coded(&part), has_code);
+        assert_eq!(transfers(&part), transfers(&all), "{apart:?}");
+        // One of each, with its entry and without.
+        assert_eq!((part.branches.len(), part.calls.len()), (1, 2), "{apart:?}");
     }
+    Ok(())
+}
+
+/// By program, processes of one name are one, and others stay apart; call sites are told.
+#[test]
+fn programs() -> Outcome {
+    let folder = tempdir()?;
+    let paths = ["a.db", "b.db"].map(|name| folder.path().join(name));
+    for path in &paths {
+        let mut writer = Writer::create_epoch(path, &epoch("demo"))?;
+        let mut flush = writer.begin(0, 60)?;
+        let image = flush.image(&program())?;
+        let subject = flush.subject(&user(1000))?;
+        let (pc, caller) = (
+            flush.pc(image, 0x1193, None)?,
+            flush.pc(image, 0x2000, None)?,
+        );
+        for (pid, name) in [(1, "sh"), (2, "cc1"), (3, "sh")] {
+            let process = flush.process(&profiledb::Process {
+                comm: name.to_owned(),
+                ..process(pid)
+            })?;
+            flush.cycles(process, subject, pc, Some(caller), 3, 300)?;
+            flush.cycles(process, subject, pc, None, 1, 100)?;
+        }
+        flush.commit()?;
+        writer.close()?;
+    }
+    let filter = Filter {
+        apart: Apart::Programs,
+        ..Filter::default()
+    };
+    let profile = Profile::load(&paths, &filter)?;
+    let mut rows: Vec<(&str, bool, u64)> = profile
+        .cycles
+        .iter()
+        .map(|row| {
+            let name = profile.processes[row.process].comm.as_str();
+            (name, row.caller.is_some(), row.samples)
+        })
+        .collect();
+    rows.sort_unstable();
+    let expected = [
+        ("cc1", false, 2),
+        ("cc1", true, 6),
+        ("sh", false, 4),
+        ("sh", true, 12),
+    ];
+    assert_eq!(rows, expected);
     Ok(())
 }
 

@@ -10,12 +10,13 @@ use symbols::{Binary, Room};
 
 use super::profgen::count;
 use super::program::{Asked, CODE, Options, Program, options, write_program};
-use super::{Export, Exported, next};
+use super::{Export, Exported, at_once, next};
 use crate::failure::Failure;
 use crate::guard::fenced;
 use crate::symbols::MAX_TOTAL;
 use crate::toolchain;
 use crate::view::View;
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -25,9 +26,11 @@ pub(crate) const EXPORT: Export = Export {
            What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Calls,
     stubs: false,
     rows: CODE,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

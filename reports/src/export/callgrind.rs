@@ -7,10 +7,11 @@ use clap::ArgMatches;
 
 use super::about::About;
 use super::stacks::{Location, Sample, Stacks};
-use super::{Export, Exported, STACKS, no_options};
+use super::{Export, Exported, STACKS, at_once, no_options};
 use crate::failure::Failure;
 use crate::render::{brief, clean, whole};
 use crate::view::{Heat, View};
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -20,9 +21,11 @@ pub(crate) const EXPORT: Export = Export {
            is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: no_options,
+    turns: at_once,
     write,
 };
 

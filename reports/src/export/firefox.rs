@@ -17,9 +17,10 @@ use json::{
 use super::about::About;
 use super::stacks::{self, Sample, Stacks, UNKNOWN_CALLERS, pid, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, Exported, STACKS, no_options};
+use super::{Export, Exported, STACKS, at_once, no_options};
 use crate::failure::Failure;
 use crate::view::{View, as_float};
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -30,9 +31,11 @@ pub(crate) const EXPORT: Export = Export {
            flush are spread evenly over it, in no order.",
     is_binary: false,
     by_flush: true,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: no_options,
+    turns: at_once,
     write,
 };
 

@@ -3,10 +3,11 @@
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use super::stacks::{Location, Stacks, UNKNOWN_CALLERS, process_name};
-use super::{Export, Exported, STACKS};
+use super::{Export, Exported, STACKS, at_once};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -16,9 +17,11 @@ pub(crate) const EXPORT: Export = Export {
            `[unknown callers]` behind it stands for frames that are not known.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

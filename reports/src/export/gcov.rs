@@ -14,10 +14,11 @@ use flow::Exit;
 use super::profgen::count;
 use super::program::positions::{FunctionEntry, FunctionId, LookUp, PositionFrame, positions};
 use super::program::{Asked, CODE, CountedFunction, Program, options};
-use super::{Export, Exported, next};
+use super::{Export, Exported, at_once, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -28,9 +29,11 @@ pub(crate) const EXPORT: Export = Export {
            told on standard error.",
     is_binary: true,
     by_flush: false,
+    apart: Apart::Calls,
     stubs: false,
     rows: CODE,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

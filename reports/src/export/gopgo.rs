@@ -8,10 +8,11 @@ use super::pprof::values::Arguments;
 use super::pprof::{packed, profile};
 use super::program::{LEAST, Options, may_be_go, more, of_build, options};
 use super::stacks::Stacks;
-use super::{Export, Exported, STACKS, next};
+use super::{Export, Exported, STACKS, at_once, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::{View, as_float};
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -21,9 +22,11 @@ pub(crate) const EXPORT: Export = Export {
            learns from calls, which it finds by their callers.",
     is_binary: true,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

@@ -3,6 +3,7 @@
 mod proto;
 
 use clap::ArgMatches;
+use profiledb::Apart;
 use profiledb::rows::ImageKind;
 use prost::Message as _;
 use proto::{
@@ -14,7 +15,7 @@ use proto::{
 use super::about::About;
 use super::stacks::{self, Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, Exported, STACKS, no_options};
+use super::{Export, Exported, STACKS, at_once, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -26,9 +27,11 @@ pub(crate) const EXPORT: Export = Export {
     more: "",
     is_binary: true,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: no_options,
+    turns: at_once,
     write,
 };
 

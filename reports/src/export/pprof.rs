@@ -14,10 +14,11 @@ use proto::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType
 use super::about::About;
 use super::stacks::{Stacks, process_name};
 use super::table::{Strings, Table, int};
-use super::{Export, Exported, STACKS};
+use super::{Export, Exported, STACKS, at_once};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
+use profiledb::Apart;
 use values::Arguments;
 
 /// See the module.
@@ -27,9 +28,11 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: go tool pprof -http : FILE",
     is_binary: true,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args};
 use flow::Way;
+use profiledb::Apart;
 use protocol::Kinds;
 use symbols::{Binary, Room};
 
 use self::contexts::{Callers, ContextProfile};
 use super::program::{Asked, CODE, Program, debug, options, write_program};
-use super::{Export, Exported, next};
+use super::{Export, Exported, at_once, next};
 use crate::elf::Elf;
 use crate::failure::Failure;
 use crate::guard::fenced;
@@ -31,12 +32,14 @@ pub(crate) const EXPORT: Export = Export {
            What they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Calls,
     stubs: false,
     rows: Kinds {
         stacks: true,
         ..CODE
     },
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args};
+use profiledb::Apart;
 use protocol::Kinds;
 
 use self::commands::commands;
@@ -26,7 +27,7 @@ use self::tally::Tally;
 use super::profgen::{RUST_FLAGS, count};
 use super::program::positions::{LookUp, PositionFrame, positions};
 use super::program::{Asked, CODE, CountedFunction, Program, options};
-use super::{Export, Exported, next};
+use super::{Export, Exported, at_once, next};
 use crate::failure::Failure;
 use crate::report::sizes_at;
 use crate::view::View;
@@ -40,12 +41,14 @@ pub(crate) const EXPORT: Export = Export {
            they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Calls,
     stubs: false,
     rows: Kinds {
         values: true,
         ..CODE
     },
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

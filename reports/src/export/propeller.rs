@@ -18,10 +18,11 @@ use self::layout::{Arc, Node};
 use self::map::Mapped;
 use super::profgen::count;
 use super::program::{Asked, CODE, CountedFunction, Program, options};
-use super::{Export, Exported, next};
+use super::{Export, Exported, at_once, next};
 use crate::failure::Failure;
 use crate::render::{counted, percent};
 use crate::view::View;
+use profiledb::Apart;
 
 /// See the module.
 pub(crate) const EXPORT: Export = Export {
@@ -32,9 +33,11 @@ pub(crate) const EXPORT: Export = Export {
            they rest on, and the commands that use them, are told on standard error.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Calls,
     stubs: false,
     rows: CODE,
     options: Options::augment_args,
+    turns: at_once,
     write,
 };
 

@@ -1,11 +1,12 @@
 //! `speedscope`: the file format of speedscope.app.
 
 use clap::ArgMatches;
+use profiledb::Apart;
 use serde::Serialize;
 
 use super::stacks::{Stacks, UNKNOWN_CALLERS, process_name};
 use super::table::Table;
-use super::{Export, Exported, STACKS, no_options};
+use super::{Export, Exported, STACKS, at_once, no_options};
 use crate::failure::Failure;
 use crate::render::whole;
 use crate::view::View;
@@ -17,9 +18,11 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
     by_flush: false,
+    apart: Apart::Rows,
     stubs: false,
     rows: STACKS,
     options: no_options,
+    turns: at_once,
     write,
 };
 

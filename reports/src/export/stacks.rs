@@ -5,13 +5,12 @@ pub(crate) mod paths;
 
 use std::collections::BTreeMap;
 
-use paths::{Path, paths};
+use paths::{Origin, Path, frequent_paths};
 use profiledb::rows::ImageKind;
 use profiledb::{Image, Process, Profile, Subject};
 
 use crate::failure::Failure;
 use crate::render::clean;
-use crate::report::nothing;
 use crate::symbolize;
 use crate::view::{Heat, View};
 
@@ -48,6 +47,17 @@ pub(crate) struct Location {
     pub(crate) address: u64,
     /// The functions that it is in, the innermost first: at least one.
     pub(crate) frames: Vec<SourceFrame>,
+}
+
+/// Instructions and the functions that they are in.
+#[derive(Debug)]
+pub(crate) struct Locations {
+    /// Functions of the source.
+    pub(crate) functions: Vec<SourceFunction>,
+    /// Instructions.
+    pub(crate) locations: Vec<Location>,
+    /// The index of each by that of its PC in the profile.
+    pub(crate) of_pc: BTreeMap<usize, usize>,
 }
 
 /// Interrupts with one stack.
@@ -87,37 +97,30 @@ impl<'p> Stacks<'p> {
     /// # Errors
     /// If there is none.
     pub(crate) fn new(view: &mut View<'p>) -> Result<Stacks<'p>, Failure> {
-        let mut samples = paths(view);
-        let before = samples.len();
-        samples.retain(|_, heat| heat.samples >= view.min_samples);
-        if samples.is_empty() {
-            return Err(nothing("samples"));
-        }
-        let left_out = before - samples.len();
-        if left_out > 0 {
-            let stacks = crate::render::counted(left_out as u64, "stack");
-            view.notes
-                .push(format!("{stacks} left out (--min-samples)"));
-        }
-        let mut stacks = Stacks {
-            profile: view.profile,
-            functions: Vec::new(),
-            locations: Vec::new(),
-            samples: Vec::new(),
-        };
-        let of_pc = stacks.locate(view, &samples);
-        for (path, heat) in samples {
+        let paths = frequent_paths(view, |origin| origin)?;
+        let pcs = paths.keys().flat_map(|path| &path.pcs);
+        let Locations {
+            functions,
+            locations,
+            of_pc,
+        } = Locations::new(view, pcs.copied());
+        let sample = |(path, heat): (Path<Origin>, Heat)| {
             let locations = path.pcs.iter().filter_map(|pc| of_pc.get(pc).copied());
-            stacks.samples.push(Sample {
-                time: path.time,
-                process: path.process,
-                subject: path.subject,
+            Sample {
+                time: path.of.time,
+                process: path.of.process,
+                subject: path.of.subject,
                 locations: locations.collect(),
                 cut: path.cut,
                 heat,
-            });
-        }
-        Ok(stacks)
+            }
+        };
+        Ok(Stacks {
+            profile: view.profile,
+            functions,
+            samples: paths.into_iter().map(sample).collect(),
+            locations,
+        })
     }
 
     /// All interrupts.
@@ -191,29 +194,25 @@ impl<'p> Stacks<'p> {
         let locations = locations.filter_map(|location| self.locations.get(*location));
         locations.flat_map(|location| location.frames.iter().map(move |frame| (location, *frame)))
     }
+}
 
-    /// Makes the locations of all PCs of some samples; their indices by those of the PCs.
-    fn locate(
-        &mut self,
-        view: &View<'p>,
-        samples: &BTreeMap<Path, Heat>,
-    ) -> BTreeMap<usize, usize> {
+impl Locations {
+    /// The locations of some PCs.
+    pub(crate) fn new(view: &View<'_>, pcs: impl Iterator<Item = usize>) -> Locations {
         let mut by_image: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
-        for pc in samples.keys().flat_map(|path| &path.pcs) {
-            if let Some(at) = self.profile.pcs.get(*pc) {
-                by_image
-                    .entry(at.image)
-                    .or_default()
-                    .insert(at.address, *pc);
+        for pc in pcs {
+            if let Some(at) = view.profile.pcs.get(pc) {
+                by_image.entry(at.image).or_default().insert(at.address, pc);
             }
         }
         let mut functions: BTreeMap<SourceFunction, usize> = BTreeMap::new();
+        let mut locations = Vec::new();
         let mut of_pc = BTreeMap::new();
         for (image, pcs) in by_image {
             let addresses: Vec<u64> = pcs.keys().copied().collect();
             let chains = view.symbols.chains(image, &addresses);
             for ((address, pc), chain) in pcs.into_iter().zip(chains) {
-                of_pc.insert(pc, self.locations.len());
+                of_pc.insert(pc, locations.len());
                 let frames = frames(view, image, pc, chain).into_iter();
                 let frames = frames.map(|(function, line, is_inlined)| {
                     let next = functions.len();
@@ -223,7 +222,7 @@ impl<'p> Stacks<'p> {
                         is_inlined,
                     }
                 });
-                self.locations.push(Location {
+                locations.push(Location {
                     pc,
                     image,
                     address,
@@ -233,8 +232,11 @@ impl<'p> Stacks<'p> {
         }
         let mut in_order: Vec<(SourceFunction, usize)> = functions.into_iter().collect();
         in_order.sort_by_key(|(_, index)| *index);
-        self.functions = in_order.into_iter().map(|(function, _)| function).collect();
-        of_pc
+        Locations {
+            functions: in_order.into_iter().map(|(function, _)| function).collect(),
+            locations,
+            of_pc,
+        }
     }
 }
 

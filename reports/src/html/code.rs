@@ -85,32 +85,63 @@ struct PageValues {
     v: Vec<(String, f64, f64, f64)>,
 }
 
-/// The instructions of functions, of as many as there is room for; in their order.
-pub(super) fn listings(
-    view: &mut View<'_>,
-    functions: &[FunctionId],
-    room: usize,
-    with_source: bool,
-) -> Result<Vec<Code>, serde_json::Error> {
-    let mut sources = Sources::new(For::Anybody);
-    let mut taken = 0;
-    let mut all = Vec::new();
-    let mut of_listings = Sources::new(For::Reader);
-    let mut failed = None;
-    let mut take = |listing: Listing| {
-        let code = code(&listing, with_source.then_some(&mut sources));
-        match serde_json::to_string(&code) {
-            Ok(text) => taken += text.len(),
-            Err(error) => failed = Some(error),
+/// The instructions of functions.
+pub(super) struct Listings {
+    /// Those that were found, with their cycles and how much each takes.
+    all: Vec<(Code, f64, usize)>,
+    /// What is read of files for the page; `None`: nothing is.
+    sources: Option<Sources>,
+    of_listings: Sources,
+}
+
+impl Listings {
+    pub(super) fn new(with_source: bool) -> Listings {
+        Listings {
+            all: Vec::new(),
+            sources: with_source.then(|| Sources::new(For::Anybody)),
+            of_listings: Sources::new(For::Reader),
         }
-        let has_room = taken <= room && failed.is_none();
-        if has_room {
-            all.push(code);
-        }
-        has_room
-    };
-    list::each_listing(view, functions, false, &mut of_listings, &mut take);
-    failed.map_or(Ok(all), Err)
+    }
+
+    /// Adds those of functions of a view.
+    pub(super) fn add(
+        &mut self,
+        view: &mut View<'_>,
+        functions: &[FunctionId],
+    ) -> Result<(), serde_json::Error> {
+        let Listings {
+            all,
+            sources,
+            of_listings,
+        } = self;
+        let mut failed = None;
+        let mut take = |listing: Listing| {
+            let code = code(&listing, sources.as_mut());
+            let cycles = listing.lines.iter().map(|line| line.heat.cycles).sum();
+            match serde_json::to_string(&code) {
+                Ok(text) => all.push((code, cycles, text.len())),
+                Err(error) => failed = Some(error),
+            }
+            failed.is_none()
+        };
+        list::each_listing(view, functions, false, of_listings, &mut take);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The hottest of them, as many as there is room for, in that order.
+    pub(super) fn hottest(self, room: usize) -> Vec<Code> {
+        let mut all = self.all;
+        all.sort_by(|(a, hot, _), (b, other, _)| {
+            let place = |code: &Code| (code.image.clone(), code.address.clone());
+            other.total_cmp(hot).then_with(|| place(a).cmp(&place(b)))
+        });
+        let mut taken = 0;
+        let fits = all.into_iter().take_while(|(_, _, size)| {
+            taken += size;
+            taken <= room
+        });
+        fits.map(|(code, _, _)| code).collect()
+    }
 }
 
 fn code(listing: &Listing, sources: Option<&mut Sources>) -> Code {

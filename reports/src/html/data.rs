@@ -1,7 +1,9 @@
 //! The data of a page: answers of reports, call stacks, and listings.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use profiledb::Apart;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,13 +14,16 @@ use crate::args::Common;
 use crate::epochs;
 use crate::failure::Failure;
 use crate::listing;
-use crate::model::Model;
 use crate::names::{self, Names};
+use crate::needs::Needs;
 use crate::page::Page;
-use crate::query::Ask;
+use crate::query::{Answer, Ask};
+use crate::reading::{self, Said};
 use crate::render::whole;
 use crate::report::{self, Report};
+use crate::source::Source;
 use crate::symbols::FunctionId;
+use crate::turns::{Parts, Turns};
 use crate::view::View;
 
 /// Functions of a page at most.
@@ -38,10 +43,17 @@ const REPORTS: [&[&str]; 6] = [
     &["copies"],
     &["targets"],
     &["branches"],
-    &["blks"],
+    OF_VALUES,
     &["top", "--by", "image"],
-    &["top", "--by", "process"],
+    OF_PROCESSES,
 ];
+
+/// The report on the values of all instructions. On a page it is of the functions that have
+/// listings.
+pub(super) const OF_VALUES: &[&str] = &["blks"];
+
+/// The report that tells all processes apart.
+const OF_PROCESSES: &[&str] = &["top", "--by", "process"];
 
 /// The parameters that the reports of a page are about, as they begin, but for reports on all.
 ///
@@ -58,15 +70,96 @@ pub(super) fn parameters() -> Result<Vec<String>, Failure> {
     Ok(parameters.into_iter().collect())
 }
 
-/// Whether a report is about the values of all instructions. On a page it is of the functions that
-/// have listings.
-fn is_of_all_values(words: &[&str]) -> Result<bool, Failure> {
-    let report = report::of_words(words)?;
+/// What is read for a page apart from the rest, with which it would take much memory.
+pub(super) struct ReadApart<'r> {
+    /// The answer of the report on processes: all else needs no more than their names.
+    of_processes: Section,
+    code: FirstRows<Code>,
+    /// The answer of the report on all values of these functions.
+    of_values: Box<dyn Parts + 'r>,
+}
+
+impl<'r> ReadApart<'r> {
+    /// Reads it. `of_values` is the report on all values.
+    ///
+    /// # Errors
+    /// If nothing can be read.
+    pub(super) fn new(
+        source: &Source,
+        of_values: &'r Report,
+        options: &Options,
+        common: &Common,
+    ) -> Result<ReadApart<'r>, Failure> {
+        let (least, turns) = match of_values.ask() {
+            Ask::Code(query) => (query.needs().min_samples, query.turns()),
+            Ask::Counters(_) | Ask::Two(_) => (1, Turns::One),
+        };
+        let Turns::Parts(mut of_values) = turns else {
+            return Err(Failure::Usage("no report of parts".to_owned()));
+        };
+        let needs = Needs {
+            kinds: Needs::ROWS.kinds,
+            apart: Apart::Pcs,
+            ..super::NEEDS
+        };
+        let place = |view: &View<'_>, id: FunctionId| {
+            let function = view.symbols.function(id)?;
+            let image = view.profile.images.get(function.image)?;
+            Some((image.identity.clone(), image.path.clone(), function.start))
+        };
+        let wanted = RefCell::new(BTreeSet::new());
+        let hottest = |view: &View<'_>| {
+            let hottest = listing::hottest(view);
+            let places = hottest.iter().filter_map(|id| place(view, *id));
+            wanted.borrow_mut().extend(places);
+            hottest
+        };
+        let mut listings = code::Listings::new(!options.no_source);
+        let mut take = |view: &mut View<'_>| {
+            let mut functions = listing::hottest(view);
+            // Where it is not known where functions end, there are others.
+            functions.retain(|id| place(view, *id).is_some_and(|of| wanted.borrow().contains(&of)));
+            view.min_samples = common.min_samples.unwrap_or(needs.min_samples);
+            listings.add(view, &functions)?;
+            view.min_samples = common.min_samples.unwrap_or(least);
+            among(view, &functions, |view| of_values.add(view));
+            Ok(String::new())
+        };
+        reading::some_at_a_time(source, &hottest, &needs, common, &mut take)?;
+        let rows = listings.hottest(options.room());
+        Ok(ReadApart {
+            of_processes: of_processes(common)?,
+            code: FirstRows {
+                more: wanted.into_inner().len().saturating_sub(rows.len()),
+                rows,
+            },
+            of_values,
+        })
+    }
+}
+
+/// The answer of the report on processes.
+fn of_processes(common: &Common) -> Result<Section, Failure> {
+    let report = report::of_words(OF_PROCESSES)?;
     let Ask::Code(query) = report.ask() else {
-        return Ok(false);
+        return Err(Failure::Usage("no report on code".to_owned()));
     };
-    let needs = query.needs();
-    Ok(needs.kinds.values && needs.parameters.is_empty())
+    let mut section = Section::empty(OF_PROCESSES);
+    let mut take = |source: &Source, view: &mut View<'_>| {
+        let read = Read {
+            from: String::new(),
+            served: source.is_service(),
+        };
+        let of = (common, &read);
+        let answer = ReportAnswer::new(view, OF_PROCESSES, of, MOST_LINES, Forms::Page)?;
+        section = answer
+            .section
+            .unwrap_or_else(|| Section::empty(OF_PROCESSES));
+        Ok(String::new())
+    };
+    let mut held = Said::Held(Vec::new());
+    reading::from_source(&query.needs(), common, &mut held, &mut take)?;
+    Ok(section)
 }
 
 /// All that a page shows.
@@ -109,7 +202,7 @@ struct FunctionColumns(String, Option<String>, usize, Option<String>, u64, u64);
 
 /// A report as people read it.
 #[derive(Debug, Serialize)]
-struct Section {
+pub(super) struct Section {
     /// The command that prints it.
     command: String,
     about: String,
@@ -122,12 +215,13 @@ struct Section {
 }
 
 impl Data {
-    /// The data of a view.
+    /// The data of a view, with what was read apart from it.
     ///
     /// # Errors
     /// If there is nothing to show.
     pub(super) fn new(
         view: &mut View<'_>,
+        apart: Option<ReadApart<'_>>,
         options: &Options,
         common: &Common,
         read: &Read,
@@ -144,18 +238,37 @@ impl Data {
         let functions = functions(top.into_rows(), &mut images);
         let tree = Tree::new(view)?;
         let hottest = listing::hottest(view);
-        let code = listings(view, &hottest, options)?;
+        let (code, mut of_values, mut of_processes) = match apart {
+            Some(ReadApart {
+                code,
+                of_values,
+                of_processes,
+            }) => (code, Some(of_values), Some(of_processes)),
+            None => (listings(view, &hottest, options)?, None, None),
+        };
         let callers = ask(view, &["cg"], MOST_ROWS, Forms::Value)?.into_rows();
         let mut arguments = ask(view, &["args"], MOST_ROWS, Forms::Both)?;
         let mut reports: Vec<Section> = arguments.section.take().into_iter().collect();
         let arguments = arguments.into_rows();
         for words in REPORTS {
-            if !is_of_all_values(words)? {
+            if let Some(section) = of_processes.take_if(|_| words == OF_PROCESSES) {
+                reports.push(section);
+                continue;
+            }
+            if words != OF_VALUES {
                 reports.extend(ask(view, words, MOST_LINES, Forms::Page)?.section);
                 continue;
             }
-            let of_listed = |view: &mut View<'_>| ask(view, words, MOST_LINES, Forms::Page);
-            let section = among(view, &hottest, of_listed)?.section;
+            let section = match of_values.take() {
+                Some(found) => {
+                    let answer = |view: &mut View<'_>| found.answer(view);
+                    ReportAnswer::made(view, words, MOST_LINES, Forms::Page, answer)?.section
+                }
+                None => {
+                    let of_listed = |view: &mut View<'_>| ask(view, words, MOST_LINES, Forms::Page);
+                    among(view, &hottest, of_listed)?.section
+                }
+            };
             reports.extend(section.map(|mut section| {
                 section.notes.push(OF_LISTED.to_owned());
                 section
@@ -231,10 +344,12 @@ fn listings(
     hottest: &[FunctionId],
     options: &Options,
 ) -> Result<FirstRows<Code>, Failure> {
-    let rows = among(view, hottest, |view| {
+    let mut listings = code::Listings::new(!options.no_source);
+    among(view, hottest, |view| {
         view.look_at(&[]);
-        code::listings(view, hottest, options.room(), !options.no_source)
+        listings.add(view, hottest)
     })?;
+    let rows = listings.hottest(options.room());
     let more = hottest.len().saturating_sub(rows.len());
     Ok(FirstRows { rows, more })
 }
@@ -282,17 +397,29 @@ struct ReportAnswer {
 
 impl ReportAnswer {
     /// The first `most` rows of what a report answers. No form is made of the others.
-    fn new(
-        view: &mut View<'_>,
+    fn new<'p>(
+        view: &mut View<'p>,
         words: &[&str],
         (common, read): (&Common, &Read),
         most: usize,
         forms: Forms,
     ) -> Result<ReportAnswer, Failure> {
         let report = report::of_words(words)?;
+        let answer = |view: &mut View<'p>| answer(view, &report, common, read);
+        ReportAnswer::made(view, words, most, forms, answer)
+    }
+
+    /// The first `most` rows of an answer.
+    fn made<'p>(
+        view: &mut View<'p>,
+        words: &[&str],
+        most: usize,
+        forms: Forms,
+        answer: impl FnOnce(&mut View<'p>) -> Answer<'p>,
+    ) -> Result<ReportAnswer, Failure> {
         view.notes.clear();
         let before = view.begin_rows(Some(most));
-        let answer = answer(view, &report, common, read);
+        let answer = answer(view);
         let more = view.begin_rows(before.lines).left_out;
         let empty = Section::empty(words);
         match answer {
@@ -363,12 +490,7 @@ impl Section {
 }
 
 /// A report's answer, from as many samples as the report asks for by itself.
-fn answer<'p>(
-    view: &mut View<'p>,
-    report: &Report,
-    common: &Common,
-    read: &Read,
-) -> Result<Box<dyn Model + 'p>, Failure> {
+fn answer<'p>(view: &mut View<'p>, report: &Report, common: &Common, read: &Read) -> Answer<'p> {
     match report.ask() {
         Ask::Code(query) => {
             let needs = query.needs();

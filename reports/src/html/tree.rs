@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
+use profiledb::rows::ImageKind;
 use serde::Serialize;
 
-use crate::export::stacks::{self, Sample, Stacks, UNKNOWN_CALLERS, process_name};
+use crate::export::stacks::paths::{Origin, Path, each_path, frequent_paths};
+use crate::export::stacks::{Location, Locations, SourceFrame, UNKNOWN_CALLERS, process_name};
 use crate::failure::Failure;
 use crate::names;
-use crate::render::whole;
+use crate::render::{clean, whole};
+use crate::report::nothing;
 use crate::view::{Heat, View};
 
 /// Nodes of a page at most. What is rarer is told by its number.
@@ -53,12 +57,25 @@ pub(super) struct Tree {
 }
 
 /// A node that is being added to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TreeNode {
+    index: u32,
+    parent: u32,
+    frame: u32,
     heat: Heat,
     own: f64,
-    next: BTreeMap<usize, TreeNode>,
 }
+
+/// The nodes, each behind what is above it. There are many of them: they are small.
+#[derive(Debug)]
+struct Nodes {
+    all: Vec<TreeNode>,
+    /// The node of a frame below another node.
+    below: HashMap<(u32, u32), u32>,
+}
+
+/// What all others are below.
+const ROOT: u32 = 0;
 
 /// Tells frames by their index.
 #[derive(Debug, Default)]
@@ -85,33 +102,115 @@ impl FrameKind {
     }
 }
 
+impl Nodes {
+    fn new() -> Nodes {
+        let root = TreeNode {
+            index: ROOT,
+            parent: ROOT,
+            frame: 0,
+            heat: Heat::default(),
+            own: 0.0,
+        };
+        Nodes {
+            all: vec![root],
+            below: HashMap::default(),
+        }
+    }
+
+    /// The node of a frame below a node. There is none for those of more than 2^32.
+    fn below(&mut self, parent: u32, frame: usize) -> Option<u32> {
+        let frame = u32::try_from(frame).ok()?;
+        let next = u32::try_from(self.all.len()).ok()?;
+        let node = *self.below.entry((parent, frame)).or_insert(next);
+        if node == next {
+            self.all.push(TreeNode {
+                index: next,
+                parent,
+                frame,
+                heat: Heat::default(),
+                own: 0.0,
+            });
+        }
+        Some(node)
+    }
+
+    fn get_mut(&mut self, node: u32) -> Option<&mut TreeNode> {
+        self.all.get_mut(node as usize)
+    }
+
+    /// Adds interrupts to the nodes of some frames, each below the one before.
+    fn add(&mut self, way: &[usize], heat: Heat) {
+        let mut at = ROOT;
+        for frame in std::iter::once(None).chain(way.iter().map(Some)) {
+            if let Some(frame) = frame {
+                match self.below(at, *frame) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+            }
+            if let Some(node) = self.get_mut(at) {
+                node.heat.add(heat);
+            }
+        }
+        if let Some(node) = self.get_mut(at) {
+            node.own += heat.cycles;
+        }
+    }
+
+    /// What a node must have at least, for there to be room for all that have it.
+    fn least(&self) -> f64 {
+        let mut all: Vec<f64> = self.all.iter().skip(1).map(|of| of.heat.cycles).collect();
+        if all.len() <= MOST {
+            return 0.0;
+        }
+        let (_, first_without, _) = all.select_nth_unstable_by(MOST, |a, b| b.total_cmp(a));
+        // Those that have as much are left out as well.
+        first_without.next_up()
+    }
+}
+
 impl Tree {
     /// The tree of what a view wants.
+    ///
+    /// # Errors
+    /// If there are no interrupts.
     pub(super) fn new(view: &mut View<'_>) -> Result<Tree, Failure> {
-        let stacks = Stacks::new(view)?;
         let kept = !view.profile.stacks.is_empty();
         let mut tree = Tree {
             kept,
             ..Tree::default()
         };
+        let programs = Programs::new(view);
+        let origin = |origin: Origin| programs.of(origin.process);
         let mut frames = Frames::default();
-        let mut ways = Ways::new(&stacks, kept);
-        let mut root = TreeNode::default();
-        for sample in &stacks.samples {
-            match sample.cut {
-                None => tree.whole += sample.heat.samples,
-                Some(why) => *tree.cut.entry(why).or_default() += sample.heat.samples,
+        let mut nodes = Nodes::new();
+        let mut add = |ways: &mut Ways<'_, '_>, path: &Path<usize>, heat: Heat| {
+            if heat.samples == 0 {
+                return;
             }
-            let mut at = &mut root;
-            at.heat.add(sample.heat);
-            for frame in ways.of(sample, &mut frames) {
-                at = at.next.entry(*frame).or_default();
-                at.heat.add(sample.heat);
+            match path.cut {
+                None => tree.whole += heat.samples,
+                Some(why) => *tree.cut.entry(why).or_default() += heat.samples,
             }
-            at.own += sample.heat.cycles;
+            nodes.add(ways.of(path, &mut frames), heat);
+        };
+        if view.min_samples > 1 {
+            let paths = frequent_paths(view, origin)?;
+            let pcs = paths.keys().flat_map(|path| &path.pcs);
+            let locations = Locations::new(view, pcs.copied());
+            let mut ways = Ways::new(view, &programs, &locations);
+            for (path, heat) in &paths {
+                add(&mut ways, path, *heat);
+            }
+        } else {
+            let locations = Locations::new(view, pcs(view));
+            let mut ways = Ways::new(view, &programs, &locations);
+            each_path(view, origin, &mut |path, heat| add(&mut ways, &path, heat));
         }
-        let least = least(&root);
-        tree.add(&root, 0, least);
+        if nodes.all.first().is_none_or(|root| root.heat.samples == 0) {
+            return Err(nothing("samples"));
+        }
+        tree.take(nodes);
         let mut in_order: Vec<(TreeFrame, usize)> = frames.of.into_iter().collect();
         in_order.sort_by_key(|(_, index)| *index);
         let told = in_order
@@ -121,77 +220,123 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds what is below a node, the hottest first.
-    fn add(&mut self, node: &TreeNode, depth: u16, least: f64) {
-        let mut next: Vec<(&usize, &TreeNode)> = node.next.iter().collect();
-        next.sort_by(|a, b| {
-            b.1.heat
-                .cycles
-                .total_cmp(&a.1.heat.cycles)
-                .then(a.0.cmp(b.0))
+    /// Takes the nodes that there is room for, those below a node the hottest first.
+    fn take(&mut self, nodes: Nodes) {
+        let least = nodes.least();
+        let Nodes { all, below } = nodes;
+        drop(below);
+        let mut kept: Vec<&TreeNode> = all.iter().skip(1).collect();
+        kept.retain(|node| node.heat.cycles >= least);
+        kept.sort_by(|a, b| {
+            let by_cycles = b.heat.cycles.total_cmp(&a.heat.cycles);
+            let by_parent = a.parent.cmp(&b.parent);
+            by_parent.then(by_cycles).then(a.frame.cmp(&b.frame))
         });
-        for (frame, node) in next {
-            if node.heat.cycles < least {
-                self.left_out += count(node);
-                continue;
-            }
+        let below = |node: u32| {
+            let start = kept.partition_point(|of| of.parent < node);
+            let end = kept.partition_point(|of| of.parent <= node);
+            kept.get(start..end).unwrap_or_default().iter().rev()
+        };
+        self.left_out = all.len() - 1;
+        let mut next: Vec<(&TreeNode, u16)> = below(ROOT).map(|node| (*node, 0)).collect();
+        while let Some((node, depth)) = next.pop() {
+            self.left_out -= 1;
             self.depth.push(depth);
-            self.frame.push(*frame);
+            self.frame.push(node.frame as usize);
             self.cycles.push(whole(node.heat.cycles));
             self.samples.push(node.heat.samples);
             self.own.push(whole(node.own));
-            self.add(node, depth.saturating_add(1), least);
+            let depth = depth.saturating_add(1);
+            next.extend(below(node.index).map(|node| (*node, depth)));
         }
     }
 }
 
-/// The frames of samples, each process and location looked at once.
-struct Ways<'s, 'p> {
-    stacks: &'s Stacks<'p>,
-    /// Stacks of more than one caller were kept.
-    kept: bool,
-    /// The name of each process that there is, if there are several names.
-    processes: BTreeMap<usize, String>,
+/// The PCs of the stacks that a view wants, some of them more than once.
+fn pcs<'v>(view: &'v View<'_>) -> impl Iterator<Item = usize> + 'v {
+    let profile = view.profile;
+    let rows = profile.cycles.iter().filter(|row| view.wants(row.pc));
+    let rows = rows.flat_map(|row| std::iter::once(row.pc).chain(row.caller));
+    let stacks = profile.stacks.iter().flat_map(|row| profile.frames(row));
+    rows.chain(stacks.map(|frame| frame.pc))
+}
+
+/// Which processes are of one program.
+struct Programs {
+    /// The number of each process's program.
+    of_process: Vec<usize>,
+    /// Their names, if interrupts of several are wanted.
+    names: Vec<String>,
+}
+
+impl Programs {
+    fn new(view: &View<'_>) -> Programs {
+        let profile = view.profile;
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        let mut number = |process| {
+            let next = numbers.len();
+            *numbers.entry(process_name(Some(process))).or_insert(next)
+        };
+        let of_process: Vec<usize> = profile.processes.iter().map(&mut number).collect();
+        let mut names: Vec<(String, usize)> = numbers.into_iter().collect();
+        names.sort_by_key(|(_, number)| *number);
+        let wanted = profile.cycles.iter().filter(|row| view.wants(row.pc));
+        let wanted = wanted.filter_map(|row| of_process.get(row.process));
+        let are_several = wanted.collect::<BTreeSet<_>>().len() > 1;
+        let names = names.into_iter().filter(|_| are_several);
+        Programs {
+            names: names.map(|(name, _)| name).collect(),
+            of_process,
+        }
+    }
+
+    /// The number of a process's program.
+    fn of(&self, process: usize) -> usize {
+        self.of_process.get(process).copied().unwrap_or(0)
+    }
+}
+
+/// The frames of paths, each location looked at once.
+struct Ways<'v, 'p> {
+    view: &'v View<'p>,
+    programs: &'v Programs,
+    locations: &'v Locations,
     /// The frames of each location that was met, the outermost first.
     of_location: Vec<Option<Vec<usize>>>,
-    /// Those of the last sample.
+    /// Those of the last path.
     way: Vec<usize>,
 }
 
-impl<'s, 'p> Ways<'s, 'p> {
-    fn new(stacks: &'s Stacks<'p>, kept: bool) -> Ways<'s, 'p> {
-        let mut processes = BTreeMap::new();
-        for sample in &stacks.samples {
-            let name = || process_name(stacks.process(sample));
-            processes.entry(sample.process).or_insert_with(name);
-        }
-        if processes.values().collect::<BTreeSet<_>>().len() <= 1 {
-            processes.clear();
-        }
+impl<'v, 'p> Ways<'v, 'p> {
+    fn new(view: &'v View<'p>, programs: &'v Programs, locations: &'v Locations) -> Ways<'v, 'p> {
         Ways {
-            stacks,
-            kept,
-            processes,
-            of_location: vec![None; stacks.locations.len()],
+            view,
+            programs,
+            locations,
+            of_location: vec![None; locations.locations.len()],
             way: Vec::new(),
         }
     }
 
-    /// The frames of a sample, the outermost first.
-    fn of(&mut self, sample: &Sample, frames: &mut Frames) -> &[usize] {
+    /// The frames of a path, the outermost first.
+    fn of(&mut self, path: &Path<usize>, frames: &mut Frames) -> &[usize] {
         let bare = |name: &str, kind| TreeFrame(name.to_owned(), String::new(), kind);
         self.way.clear();
-        if let Some(name) = self.processes.get(&sample.process) {
+        if let Some(name) = self.programs.names.get(path.of) {
             self.way.push(frames.index(bare(name, FrameKind::Process)));
         }
         // Where no stacks were kept, that is said once.
-        if sample.cut.is_some() && self.kept {
+        if path.cut.is_some() && !self.view.profile.stacks.is_empty() {
             self.way
                 .push(frames.index(bare(UNKNOWN_CALLERS, FrameKind::Cut)));
         }
-        for location in sample.locations.iter().rev() {
-            if let Some(known) = self.of_location.get_mut(*location) {
-                let look = || frames_at(self.stacks, *location, frames);
+        for pc in path.pcs.iter().rev() {
+            let Some(index) = self.locations.of_pc.get(pc) else {
+                continue;
+            };
+            let location = self.locations.locations.get(*index);
+            if let Some((known, location)) = self.of_location.get_mut(*index).zip(location) {
+                let look = || frames_at(self.view, self.locations, location, frames);
                 self.way.extend_from_slice(known.get_or_insert_with(look));
             }
         }
@@ -200,43 +345,24 @@ impl<'s, 'p> Ways<'s, 'p> {
 }
 
 /// The frames of a location, the outermost first.
-fn frames_at(stacks: &Stacks<'_>, location: usize, frames: &mut Frames) -> Vec<usize> {
-    let Some(location) = stacks.locations.get(location) else {
-        return Vec::new();
-    };
-    let index = |frame: &stacks::SourceFrame| {
+fn frames_at(
+    view: &View<'_>,
+    locations: &Locations,
+    location: &Location,
+    frames: &mut Frames,
+) -> Vec<usize> {
+    let image = view.profile.images.get(location.image);
+    let is_kernel = image.is_some_and(|image| image.kind == ImageKind::Kernel);
+    let path = image.map_or_else(|| "?".to_owned(), |image| clean(&image.path));
+    let index = |frame: &SourceFrame| {
         let kind = match frame.is_inlined {
             true => FrameKind::Inlined,
-            false if stacks.is_kernel(location.image) => FrameKind::Kernel,
+            false if is_kernel => FrameKind::Kernel,
             false => FrameKind::User,
         };
-        let function = stacks.functions.get(frame.function);
+        let function = locations.functions.get(frame.function);
         let name = function.map_or("?", |function| &function.name);
-        let frame = TreeFrame(name.to_owned(), stacks.path(location.image), kind);
-        frames.index(frame)
+        frames.index(TreeFrame(name.to_owned(), path.clone(), kind))
     };
     location.frames.iter().rev().map(index).collect()
-}
-
-/// How many nodes there are from one on.
-fn count(node: &TreeNode) -> usize {
-    1 + node.next.values().map(count).sum::<usize>()
-}
-
-/// What a node must have at least, for there to be room for all that have it.
-fn least(root: &TreeNode) -> f64 {
-    fn gather(node: &TreeNode, all: &mut Vec<f64>) {
-        for next in node.next.values() {
-            all.push(next.heat.cycles);
-            gather(next, all);
-        }
-    }
-    let mut all = Vec::new();
-    gather(root, &mut all);
-    all.sort_by(|a, b| b.total_cmp(a));
-    match all.get(MOST) {
-        // Those that have as much are left out as well.
-        Some(first_without) => first_without.next_up(),
-        None => 0.0,
-    }
 }

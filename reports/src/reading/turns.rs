@@ -74,6 +74,37 @@ pub(super) fn of_all(
     }
 }
 
+/// What `take` makes of a view of all rows that are needed. At some turns, of no more than these
+/// ask for; parts are read at once.
+///
+/// # Errors
+/// If they cannot be read, or what `take` fails with.
+pub(crate) fn view(
+    turns: Turns<'_>,
+    needs: &Needs<'_>,
+    common: &Common,
+    take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
+) -> Result<String, Failure> {
+    let mut take = |_: &Source, view: &mut View<'_>| take(view);
+    let mut read =
+        |needs: &Needs<'_>| super::from_source(needs, common, &mut Said::AtOnce, &mut take);
+    let Turns::Details(turns) = turns else {
+        return read(needs);
+    };
+    let places = match source::source(common)? {
+        Source::Service(_) => None,
+        source => places(&source, &turns.first, common, &turns.places),
+    };
+    match places {
+        Some(places) => read(&Needs {
+            parameters: turns.elsewhere,
+            details: Some(&places),
+            ..*needs
+        }),
+        None => read(needs),
+    }
+}
+
 /// The places that a view of what is read for them tells. `None`: it cannot be read; why is said by
 /// who reads all.
 pub(crate) fn places(
@@ -116,7 +147,7 @@ fn in_parts(
     let filter = source::filter(common, &first).ok()?;
     let mut parts = Some(parts);
     let mut answer = |whole: &mut View<'_>| {
-        let groups = groups(whole);
+        let groups = groups(whole, sizes(whole));
         let parts = parts.take_if(|_| groups.len() > 1);
         let Some(mut parts) = parts else {
             return Ok(String::new());
@@ -147,36 +178,82 @@ fn add(
     places: Places,
     request: &Request<'_>,
 ) -> Result<(), Failure> {
-    let filter = Filter {
-        places: Some(places),
-        ..request.filter.clone()
-    };
     let mut add = |part: &mut View<'_>| {
         parts.add(part);
         whole.count_left_out(part);
         Ok(String::new())
     };
+    of_part(request, places, &mut add)
+}
+
+/// Gives `take` a view of the functions at some places.
+fn of_part(
+    request: &Request<'_>,
+    places: Places,
+    take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
+) -> Result<(), Failure> {
     let Request {
         source,
+        filter,
         needs,
         common,
-        ..
     } = request;
+    let filter = Filter {
+        places: Some(places),
+        ..filter.clone()
+    };
     let reading = Reading::new(source, &filter, needs, common).of_places(PlacesHold::Functions);
-    match reading.with_view(&mut add, &mut Said::Held(Vec::new())) {
-        ReadingOutcome::Found(_) => Ok(()),
+    match reading.with_view(take, &mut Said::Held(Vec::new())) {
+        ReadingOutcome::Found(taken) => taken.map(drop),
         ReadingOutcome::NotFound(failure) => Err(failure),
     }
 }
 
-/// The functions that a view asks for, in the order of their addresses, some at a time.
-fn groups(view: &View<'_>) -> Vec<Places> {
+/// Gives `take` views of the functions that a view of their time names, some at a time. None, where
+/// that cannot be read: why is said by who reads all.
+///
+/// # Errors
+/// If they cannot be read, or what `take` fails with.
+pub(crate) fn some_at_a_time(
+    source: &Source,
+    functions: &dyn Fn(&View<'_>) -> Vec<FunctionId>,
+    needs: &Needs<'_>,
+    common: &Common,
+    take: &mut dyn FnMut(&mut View<'_>) -> Result<String, Failure>,
+) -> Result<(), Failure> {
+    let first = source::filter(common, &Needs::HEAT)?;
+    let mut groups = Vec::new();
+    let mut find = |view: &mut View<'_>| {
+        let functions = functions(view).into_iter();
+        let sizes = functions.map(|id| (id, view.pcs_of(id).len()));
+        groups = self::groups(view, sizes.collect());
+        Ok(String::new())
+    };
+    let reading = Reading::new(source, &first, &Needs::HEAT, common);
+    reading.with_view(&mut find, &mut Said::Held(Vec::new()));
+    let request = Request {
+        source,
+        filter: source::filter(common, needs)?,
+        needs: *needs,
+        common,
+    };
+    let mut groups = groups.into_iter();
+    groups.try_for_each(|places| of_part(&request, places, take))
+}
+
+/// The functions that a view asks for, and how many instructions each has in the profile.
+fn sizes(view: &View<'_>) -> BTreeMap<FunctionId, usize> {
     let mut instructions: BTreeMap<FunctionId, usize> = BTreeMap::new();
     for pc in 0..view.profile.pcs.len() {
         if let Some(function) = view.symbols.function_of(pc).filter(|_| view.wants(pc)) {
             *instructions.entry(function).or_default() += 1;
         }
     }
+    instructions
+}
+
+/// Functions with so many instructions each, in the order of their addresses, some at a time.
+fn groups(view: &View<'_>, instructions: BTreeMap<FunctionId, usize>) -> Vec<Places> {
     let mut functions: Vec<_> = instructions
         .into_iter()
         .filter_map(|(id, count)| Some((view.symbols.function(id)?, id, count)))

@@ -157,11 +157,7 @@ impl Query for Hints {
     }
 
     fn turns(&self) -> Turns<'_> {
-        Turns::Details(Details {
-            first: Needs::HEAT,
-            places: Box::new(|view| find::hot(view, self.least.saving)),
-            elsewhere: &["arg", "ret", "target"],
-        })
+        self.least.turns()
     }
 
     fn check(&self, common: &Common) -> Result<(), Failure> {
@@ -190,6 +186,16 @@ impl Query for Hints {
 }
 
 impl Least {
+    /// In which turns a profile is read for hints.
+    pub(crate) fn turns(&self) -> Turns<'static> {
+        let saving = self.saving;
+        Turns::Details(Details {
+            first: Needs::HEAT,
+            places: Box::new(move |view| find::hot(view, saving)),
+            elsewhere: &["arg", "ret", "target"],
+        })
+    }
+
     /// The hints of a profile.
     ///
     /// # Errors

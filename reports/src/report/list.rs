@@ -205,11 +205,27 @@ fn listings(
     all
 }
 
-/// Functions whose values are in memory at a time.
-const AT_A_TIME: usize = 32;
+/// Instructions whose values are in memory at a time, unless one function has more. In weeks of a
+/// service each has some hundreds of values, which take some eighty bytes.
+const AT_A_TIME: usize = 1 << 10;
+
+/// Functions in their order, each group with so many instructions in the profile.
+fn groups<'f>(view: &View<'_>, functions: &'f [FunctionId]) -> Vec<&'f [FunctionId]> {
+    let (mut groups, mut begin, mut count) = (Vec::new(), 0, 0);
+    for (index, id) in functions.iter().enumerate() {
+        let more = view.pcs_of(*id).len();
+        if count + more > AT_A_TIME && begin < index {
+            groups.extend(functions.get(begin..index));
+            (begin, count) = (index, 0);
+        }
+        count += more;
+    }
+    groups.extend(functions.get(begin..).filter(|rest| !rest.is_empty()));
+    groups
+}
 
 /// Gives functions with their instructions, of those that have any, to `take` in their order, as
-/// long as that says so. The values of few functions at a time are in memory.
+/// long as that says so. The values of few instructions at a time are in memory.
 pub(crate) fn each_listing(
     view: &mut View<'_>,
     functions: &[FunctionId],
@@ -242,7 +258,7 @@ pub(crate) fn each_listing(
         sources,
     };
     let mut unknown = BTreeSet::new();
-    'all: for some in functions.chunks(AT_A_TIME) {
+    'all: for some in groups(view, functions) {
         let before = view.ask_for(Some(some.iter().copied().collect()));
         found.by_pc = profiles_with(view, by_caller, &signatures, &mut unknown);
         view.ask_for(before);

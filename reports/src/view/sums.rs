@@ -52,26 +52,30 @@ impl View<'_> {
     }
 
     /// As [`View::values_at`], each told once: by executions where these are told. Of what is no
-    /// argument there is the most frequent value alone, and nothing where callers are kept apart:
-    /// all of them take much memory.
+    /// argument there is the most frequent value alone, if that passes a test, and nothing where
+    /// callers are kept apart: all of them take much memory.
     pub(crate) fn values_once(
         &self,
         by_caller: bool,
         place: impl Fn(usize) -> usize,
+        wants: impl Fn(&Values) -> bool,
     ) -> Vec<Values> {
         let at = |pc| Some(place(pc)).filter(|pc| self.wants(*pc));
         let test = |name: &str| !by_caller || Values::names_argument(bare_parameter(name));
+        let key = |of: &Values| (of.pc, of.caller, of.parameter.clone());
+        let mut told = BTreeSet::new();
         let mut all = Vec::new();
         self.each_value_told(Callers::known(by_caller), at, test, &mut |mut values| {
-            if !values.is_argument() {
+            let is_wanted = values.is_argument() || wants(&values);
+            if values.base.is_of_executions() {
+                told.insert(key(&values));
+            }
+            if is_wanted && !values.is_argument() {
                 values.shares.truncate(1);
                 values.shares.shrink_to_fit();
             }
-            all.push(values);
+            all.extend(Some(values).filter(|_| is_wanted));
         });
-        let key = |of: &Values| (of.pc, of.caller, of.parameter.clone());
-        let of_executions = all.iter().filter(|of| of.base.is_of_executions());
-        let told: BTreeSet<_> = of_executions.map(key).collect();
         all.retain(|of| of.base.is_of_executions() || !told.contains(&key(of)));
         all
     }

@@ -137,3 +137,32 @@ fn runs_are_those_of_each() {
     let said = errors(&few);
     assert_eq!(said.matches("left out").count(), 1, "{said}");
 }
+
+/// A page has the instructions of all functions, the hottest first, each once, and their runs.
+#[test]
+fn a_page_has_those_of_each() {
+    let fixture = Fixture::new();
+    write(&fixture);
+    let printed = fixture.run(&["html", "-i", "parts.db", "-o", "-"]);
+    assert!(printed.status.success(), "{}", errors(&printed));
+    let page = String::from_utf8_lossy(&printed.stdout);
+    let begin = page.find("{\"version\"").expect("data");
+    let mut data = serde_json::Deserializer::from_str(&page[begin..]).into_iter::<Value>();
+    let data = data.next().expect("data").expect("JSON");
+    let listed = data["code"]["rows"].as_array().expect("functions");
+    let listed: Vec<&str> = listed
+        .iter()
+        .filter_map(|of| of["function"].as_str())
+        .collect();
+    let all: Vec<String> = (0..FUNCTIONS).rev().map(name).collect();
+    assert_eq!(listed, all);
+    assert_eq!(data["code"]["more"], 0);
+    let text = data["reports"].to_string();
+    for function in all {
+        assert_eq!(
+            text.matches(&format!("{function} 0x")).count(),
+            1,
+            "{function}"
+        );
+    }
+}

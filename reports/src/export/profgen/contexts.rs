@@ -81,7 +81,7 @@ impl Callers {
             program.images.contains(&at.image).then_some(at.address)
         };
         let (mut all, mut known) = (0.0, 0.0);
-        for (path, heat) in paths(view) {
+        for (path, heat) in paths(view, |_| ()) {
             let mut addresses = path.pcs.iter().map_while(|pc| place(*pc));
             let Some(function) = addresses.next().and_then(|leaf| program.function_at(leaf)) else {
                 continue;

@@ -187,8 +187,10 @@ impl<'v, 'p> Search<'v, 'p> {
         let entries: BTreeSet<usize> = of_arguments.map(|row| row.pc).collect();
         let callees = Callees::new(view, &entries);
         let mut found: Vec<Opportunity> = Vec::new();
-        let [of_all, of_sites] =
-            [false, true].map(|by_caller| view.values_once(by_caller, |pc| callees.canonical(pc)));
+        let [of_all, of_sites] = [false, true].map(|by_caller| {
+            let canonical = |pc| callees.canonical(pc);
+            view.values_once(by_caller, canonical, |values| self.is_frequent(values))
+        });
         for (by_caller, all) in [(false, &of_all), (true, &of_sites)] {
             for values in all {
                 if !values.is_argument() {
@@ -229,6 +231,13 @@ impl<'v, 'p> Search<'v, 'p> {
             }
         }
         found
+    }
+
+    /// Whether the most frequent value is as frequent as hints ask for.
+    fn is_frequent(&self, values: &Values) -> bool {
+        let most = values.shares.first();
+        most.is_some_and(|share| share.percent >= self.share && values.supports(share))
+            && values.samples() >= self.view.min_samples
     }
 
     /// The part of a prediction that is left where the value comes from call sites that have less

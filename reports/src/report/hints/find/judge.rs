@@ -126,13 +126,7 @@ impl Search<'_, '_> {
     fn candidate<'s>(&mut self, seen: &KnownValue<'s>) -> Option<Candidate<'s>> {
         let view = self.view;
         let values = seen.values;
-        let share = values.shares.first()?;
-        if share.percent < self.share
-            || values.samples() < view.min_samples
-            || !values.supports(share)
-        {
-            return None;
-        }
+        let share = values.shares.first().filter(|_| self.is_frequent(values))?;
         let class = values.class();
         let value = class.mask(share.value);
         let text = class.text(share.value);
