@@ -116,7 +116,7 @@ impl Default for Database {
             epoch_hours: Number(24),
             keep_days: Number(14),
             keep_mib: Number(4096),
-            hour_mib: Number(38),
+            hour_mib: Number(37),
             keep_newest: Number(3),
             rolled_hour_mib: Number(7),
             rolled_day_mib: Number(150),

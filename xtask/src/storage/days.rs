@@ -40,7 +40,7 @@ pub(crate) struct Amounts {
     #[arg(long, default_value_t = 1_440, value_parser = clap::value_parser!(u32).range(1..=1_440))]
     pub(super) flushes: u32,
     /// MiB that flushes of an hour may take, as for the service.
-    #[arg(long, default_value_t = 38)]
+    #[arg(long, default_value_t = 37)]
     pub(super) hour_mib: u64,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
