@@ -30,6 +30,8 @@ pub struct Filter {
     /// elsewhere. By PC and call site ([`Apart::Calls`]), interrupts may have call sites at these
     /// alone.
     pub details: Option<Places>,
+    /// How the parameters begin whose lists are asked for there; empty: all.
+    pub detailed: Vec<String>,
     /// Only rows at these instructions, and calls of what is there. More may be read. Of the rest
     /// there are the images, and what all of it adds up to ([`crate::Profile::totals`]).
     pub places: Option<Places>,
@@ -150,12 +152,21 @@ impl Filter {
 
     /// Whether it lets lists of a parameter through.
     pub(crate) fn takes_parameter(&self, name: &str) -> bool {
-        let name = bare_parameter(name);
-        let mut wanted = self.parameters.iter();
-        self.parameters.is_empty() || wanted.any(|start| name.starts_with(start))
+        begins_so(&self.parameters, name)
+    }
+
+    /// Whether it lets lists of a parameter through where it asks for details.
+    pub(crate) fn takes_detail(&self, name: &str) -> bool {
+        self.takes_parameter(name) || begins_so(&self.detailed, name)
     }
 
     pub(crate) fn takes_image(&self, image: &Image) -> bool {
         self.images.is_empty() || self.images.iter().any(|wanted| image.is_named(wanted))
     }
+}
+
+/// Whether a parameter's name begins as one of these; if there is none, any does.
+fn begins_so(starts: &[String], name: &str) -> bool {
+    let name = bare_parameter(name);
+    starts.is_empty() || starts.iter().any(|start| name.starts_with(start))
 }

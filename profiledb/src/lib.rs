@@ -94,8 +94,8 @@ pub use moment::{Level, Moment};
 pub use places::Places;
 #[cfg(feature = "database")]
 pub use profile::{
-    BranchRow, CallRow, CyclesRow, Doubled, Extent, FlushCounters, HotlistRow, Outline, Pc,
-    Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
+    BranchRow, CallRow, CyclesRow, Doubled, Encoding, Extent, FlushCounters, HotlistRow, Outline,
+    Pc, Profile, StackFrame, StackNode, StackRow, SymbolRow, Total,
 };
 #[cfg(feature = "database")]
 #[cfg(feature = "database")]

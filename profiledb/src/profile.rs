@@ -1,6 +1,9 @@
 //! What a reader gets: plain vectors that refer to each other by index.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU8;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,8 +46,46 @@ pub struct Pc {
     pub image: usize,
     /// Address, in what the image's kind counts from.
     pub address: u64,
-    /// Its encoding of 1 to 15 bytes, where it was read.
-    pub bytes: Option<Vec<u8>>,
+    /// Its encoding, where it was read.
+    pub bytes: Option<Encoding>,
+}
+
+/// The encoding of an instruction: 1 to 15 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Encoding {
+    length: NonZeroU8,
+    bytes: [u8; Encoding::MOST],
+}
+
+impl Encoding {
+    /// Bytes at most.
+    const MOST: usize = 15;
+
+    /// `None`: so many bytes are no instruction's.
+    pub(crate) fn new(encoding: &[u8]) -> Option<Encoding> {
+        let mut bytes = [0; Encoding::MOST];
+        bytes.get_mut(..encoding.len())?.copy_from_slice(encoding);
+        let length = u8::try_from(encoding.len()).ok()?;
+        Some(Encoding {
+            length: NonZeroU8::new(length)?,
+            bytes,
+        })
+    }
+}
+
+impl Deref for Encoding {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let length = usize::from(self.length.get());
+        self.bytes.get(..length).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Encoding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, formatter)
+    }
 }
 
 /// Interrupts at a PC.

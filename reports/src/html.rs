@@ -4,6 +4,7 @@
 //! same for every profile. Data is what reports answer, as serde writes it: the page computes
 //! nothing that a report says. It is bounded, and says what was left out.
 
+mod apart;
 mod code;
 mod data;
 mod skeleton;
@@ -105,7 +106,7 @@ pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
     let mut apart = match source {
         Source::Files(_) if common.only_function.is_none() => {
             // If something is wrong, who reads all of it says what.
-            data::ReadApart::new(&source, &of_values, options, common).ok()
+            apart::ReadApart::new(&source, &of_values, options, common).ok()
         }
         Source::Files(_) | Source::Service(_) => None,
     };
@@ -132,7 +133,7 @@ pub(crate) fn write(options: &Options, common: &Common) -> Result<(), Failure> {
 /// Writes the page of what was read.
 fn page(
     view: &mut View<'_>,
-    apart: Option<data::ReadApart<'_>>,
+    apart: Option<apart::ReadApart<'_>>,
     options: &Options,
     common: &Common,
     read: &Read,

@@ -18,6 +18,8 @@ pub(crate) struct Needs<'a> {
     pub(crate) only_places: bool,
     /// Where other parameters are asked for as well.
     pub(crate) details: Option<&'a Places>,
+    /// How these begin; nothing: any may be.
+    pub(crate) detailed: &'a [&'a str],
     /// How far interrupts are to be told apart.
     pub(crate) apart: Apart,
     /// Rows of other images than those asked for change nothing.
@@ -104,6 +106,7 @@ impl Needs<'_> {
         parameters: &[],
         only_places: false,
         details: None,
+        detailed: &[],
         apart: Apart::Calls,
         one_image: false,
         one_function: true,

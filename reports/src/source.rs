@@ -119,6 +119,11 @@ pub(crate) fn filter(common: &Common, needs: &Needs<'_>) -> Result<Filter, Failu
         until,
         images: Vec::new(),
         details: needs.details.cloned(),
+        detailed: needs
+            .detailed
+            .iter()
+            .map(|&start| start.to_owned())
+            .collect(),
         places: None,
         only_places: needs.only_places,
         apart: apart(common, needs),

@@ -12,7 +12,7 @@ use crate::view::View;
 pub(crate) enum Turns<'q> {
     /// All at once.
     One,
-    /// What tells where lists of all parameters are needed; then these, and some elsewhere.
+    /// What tells where lists of more parameters are needed; then these, and some elsewhere.
     Details(Details<'q>),
     /// Where values are; then some functions after the other.
     Parts(Box<dyn Parts + 'q>),
@@ -22,7 +22,9 @@ pub(crate) enum Turns<'q> {
 pub(crate) struct Details<'q> {
     /// What is to be read first.
     pub(crate) first: Needs<'q>,
-    /// Where lists of all parameters are needed, as a view of that tells.
+    /// How parameters begin that are needed at some places; nothing: all are.
+    pub(crate) there: &'q [&'q str],
+    /// Where, as a view of what is read first tells.
     pub(crate) places: Box<dyn Fn(&View<'_>) -> Places + 'q>,
     /// How parameters begin that are needed elsewhere.
     pub(crate) elsewhere: &'q [&'q str],

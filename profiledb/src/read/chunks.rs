@@ -53,6 +53,8 @@ pub(super) struct Parameter {
     pub(super) name: Arc<str>,
     /// Whether it is asked for.
     pub(super) wanted: bool,
+    /// Whether it is where details are.
+    pub(super) detailed: bool,
 }
 
 impl ChunkOfFile {
@@ -319,8 +321,14 @@ impl File<'_> {
         self.rows("", |file, id, row: StoredParameter| {
             let name = row.name;
             let wanted = file.filter.takes_parameter(&name);
+            let detailed = file.filter.takes_detail(&name);
             let name = file.builder.parameter(&name);
-            parameters.insert(id, Parameter { name, wanted });
+            let parameter = Parameter {
+                name,
+                wanted,
+                detailed,
+            };
+            parameters.insert(id, parameter);
             Ok(())
         })?;
         Ok(parameters)
@@ -369,8 +377,8 @@ impl File<'_> {
                 self.builder.pass_over(index, address);
             }
             match self.filter.is_by_instruction() {
-                true => self.builder.encoding_for_later(index, address, bytes),
-                false => self.builder.encoding(index, address, bytes),
+                true => self.builder.encoding_for_later(index, address, &bytes),
+                false => self.builder.encoding(index, address, &bytes),
             }
         }
         Ok(())

@@ -186,8 +186,10 @@ fn lists(
         if !chunk.wants(address) {
             return false;
         }
-        let is_wanted = parameters.get(&id).is_none_or(|known| known.wanted);
-        if is_wanted || !chunk.narrowed || chunk.wants_details(address) {
+        let known = parameters.get(&id);
+        let is_wanted = known.is_none_or(|known| known.wanted);
+        let is_detail = || known.is_none_or(|known| known.detailed) && chunk.wants_details(address);
+        if is_wanted || !chunk.narrowed || is_detail() {
             return true;
         }
         if passed_over.last() != Some(&(process, address)) {

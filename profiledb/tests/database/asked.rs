@@ -447,6 +447,26 @@ fn parameters() -> Outcome {
     ];
     assert_eq!(read, BTreeSet::from(expected));
     assert_eq!(profile.passed_over[known], [0x2000]);
+    // Or those of some parameters.
+    let mut places = Places::default();
+    places.add(&program(), 0x1000, 0x1011);
+    let some = Filter {
+        details: Some(places),
+        detailed: vec!["rs".to_owned()],
+        ..filter.clone()
+    };
+    let profile = Profile::load(std::slice::from_ref(&path), &some)?;
+    let read = profile.hotlists.iter();
+    let read: BTreeSet<(u64, &str)> = read
+        .map(|row| (profile.pcs[row.pc].address, &*row.parameter))
+        .collect();
+    let expected = [
+        (0x1000, "arg0"),
+        (0x1000, "rsp"),
+        (0x1008, "x:arg1"),
+        (0x3000, "rax"),
+    ];
+    assert_eq!(read, BTreeSet::from(expected));
     // Another process' lists are nowhere.
     let filter = Filter {
         pids: vec![43],

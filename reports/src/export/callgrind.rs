@@ -21,7 +21,7 @@ pub(crate) const EXPORT: Export = Export {
            is not known: in place of calls, the samples below a call are counted.",
     is_binary: false,
     by_flush: false,
-    apart: Apart::Rows,
+    apart: Apart::Programs,
     stubs: false,
     rows: STACKS,
     options: no_options,
@@ -47,7 +47,7 @@ struct Costs {
 }
 
 fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
-    let stacks = Stacks::new(view)?;
+    let stacks = Stacks::of_programs(view)?;
     let mut costs = Costs::default();
     for sample in &stacks.samples {
         costs.add(&stacks, sample);

@@ -17,7 +17,7 @@ pub(crate) const EXPORT: Export = Export {
            `[unknown callers]` behind it stands for frames that are not known.",
     is_binary: false,
     by_flush: false,
-    apart: Apart::Rows,
+    apart: Apart::Programs,
     stubs: false,
     rows: STACKS,
     options: Options::augment_args,
@@ -45,7 +45,7 @@ enum Weight {
 fn write(view: &mut View<'_>, matches: &ArgMatches) -> Result<Exported, Failure> {
     let options =
         Options::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
-    let stacks = Stacks::new(view)?;
+    let stacks = Stacks::of_programs(view)?;
     let mut lines = std::collections::BTreeMap::<String, f64>::new();
     for sample in &stacks.samples {
         let mut line = escaped(&process_name(stacks.process(sample)));

@@ -18,7 +18,7 @@ pub(crate) const EXPORT: Export = Export {
     more: "Open it: drop the file on https://www.speedscope.app, which reads it in the browser.",
     is_binary: false,
     by_flush: false,
-    apart: Apart::Rows,
+    apart: Apart::Programs,
     stubs: false,
     rows: STACKS,
     options: no_options,
@@ -67,7 +67,7 @@ struct Profile<'s> {
 }
 
 fn write(view: &mut View<'_>, _: &ArgMatches) -> Result<Exported, Failure> {
-    let stacks = Stacks::new(view)?;
+    let stacks = Stacks::of_programs(view)?;
     let mut frames = Table::default();
     let samples: Vec<Vec<usize>> = stacks
         .samples

@@ -92,12 +92,30 @@ pub(crate) struct Stacks<'p> {
 }
 
 impl<'p> Stacks<'p> {
-    /// The stacks of what a view wants.
+    /// The stacks of what a view wants, those of each process apart.
     ///
     /// # Errors
     /// If there is none.
     pub(crate) fn new(view: &mut View<'p>) -> Result<Stacks<'p>, Failure> {
         let paths = frequent_paths(view, |origin| origin)?;
+        Ok(Stacks::of_paths(view, paths))
+    }
+
+    /// The same, those of one program together. Process and access tag are those of one of them.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn of_programs(view: &mut View<'p>) -> Result<Stacks<'p>, Failure> {
+        let programs = Programs::new(view.profile);
+        let paths = frequent_paths(view, |origin| Origin {
+            process: programs.of(origin.process),
+            subject: 0,
+            ..origin
+        })?;
+        Ok(Stacks::of_paths(view, paths))
+    }
+
+    fn of_paths(view: &View<'p>, paths: BTreeMap<Path<Origin>, Heat>) -> Stacks<'p> {
         let pcs = paths.keys().flat_map(|path| &path.pcs);
         let Locations {
             functions,
@@ -115,12 +133,12 @@ impl<'p> Stacks<'p> {
                 heat,
             }
         };
-        Ok(Stacks {
+        Stacks {
             profile: view.profile,
             functions,
             samples: paths.into_iter().map(sample).collect(),
             locations,
-        })
+        }
     }
 
     /// All interrupts.
@@ -271,6 +289,32 @@ fn frames(
 
 /// What stands in front of stacks whose outermost frames are not known.
 pub(crate) const UNKNOWN_CALLERS: &str = "[unknown callers]";
+
+/// Which processes are of one program: those that are [shown](process_name) alike.
+pub(crate) struct Programs {
+    /// Index of the first process of each one's program.
+    first: Vec<usize>,
+}
+
+impl Programs {
+    /// Those of a profile's processes.
+    pub(crate) fn new(profile: &Profile) -> Programs {
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let processes = profile.processes.iter().enumerate();
+        let first = processes.map(|(index, process)| {
+            let name = process_name(Some(process));
+            *known.entry(name).or_insert(index)
+        });
+        Programs {
+            first: first.collect(),
+        }
+    }
+
+    /// The index of the process that stands for a process's program.
+    pub(crate) fn of(&self, process: usize) -> usize {
+        self.first.get(process).copied().unwrap_or(process)
+    }
+}
 
 /// What a process is shown as: its name alone, since one program's processes belong together.
 pub(crate) fn process_name(process: Option<&Process>) -> String {

@@ -1,12 +1,11 @@
 //! The data of a page: answers of reports, call stacks, and listings.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use profiledb::Apart;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::apart::ReadApart;
 use super::code::{self, Code};
 use super::tree::Tree;
 use super::{Options, Read};
@@ -15,15 +14,11 @@ use crate::epochs;
 use crate::failure::Failure;
 use crate::listing;
 use crate::names::{self, Names};
-use crate::needs::Needs;
 use crate::page::Page;
 use crate::query::{Answer, Ask};
-use crate::reading::{self, Said};
 use crate::render::whole;
 use crate::report::{self, Report};
-use crate::source::Source;
 use crate::symbols::FunctionId;
-use crate::turns::{Parts, Turns};
 use crate::view::View;
 
 /// Functions of a page at most.
@@ -31,7 +26,7 @@ const MOST_FUNCTIONS: usize = 20_000;
 /// Rows of another answer at most.
 const MOST_ROWS: usize = 3_000;
 /// Rows of a report at most, as the page shows it to be read.
-const MOST_LINES: usize = 500;
+pub(super) const MOST_LINES: usize = 500;
 /// Values of an argument at most.
 const MOST_VALUES: usize = 12;
 
@@ -53,7 +48,7 @@ const REPORTS: [&[&str]; 6] = [
 pub(super) const OF_VALUES: &[&str] = &["blks"];
 
 /// The report that tells all processes apart.
-const OF_PROCESSES: &[&str] = &["top", "--by", "process"];
+pub(super) const OF_PROCESSES: &[&str] = &["top", "--by", "process"];
 
 /// The parameters that the reports of a page are about, as they begin, but for reports on all.
 ///
@@ -68,98 +63,6 @@ pub(super) fn parameters() -> Result<Vec<String>, Failure> {
         }
     }
     Ok(parameters.into_iter().collect())
-}
-
-/// What is read for a page apart from the rest, with which it would take much memory.
-pub(super) struct ReadApart<'r> {
-    /// The answer of the report on processes: all else needs no more than their names.
-    of_processes: Section,
-    code: FirstRows<Code>,
-    /// The answer of the report on all values of these functions.
-    of_values: Box<dyn Parts + 'r>,
-}
-
-impl<'r> ReadApart<'r> {
-    /// Reads it. `of_values` is the report on all values.
-    ///
-    /// # Errors
-    /// If nothing can be read.
-    pub(super) fn new(
-        source: &Source,
-        of_values: &'r Report,
-        options: &Options,
-        common: &Common,
-    ) -> Result<ReadApart<'r>, Failure> {
-        let (least, turns) = match of_values.ask() {
-            Ask::Code(query) => (query.needs().min_samples, query.turns()),
-            Ask::Counters(_) | Ask::Two(_) => (1, Turns::One),
-        };
-        let Turns::Parts(mut of_values) = turns else {
-            return Err(Failure::Usage("no report of parts".to_owned()));
-        };
-        let needs = Needs {
-            kinds: Needs::ROWS.kinds,
-            apart: Apart::Pcs,
-            ..super::NEEDS
-        };
-        let place = |view: &View<'_>, id: FunctionId| {
-            let function = view.symbols.function(id)?;
-            let image = view.profile.images.get(function.image)?;
-            Some((image.identity.clone(), image.path.clone(), function.start))
-        };
-        let wanted = RefCell::new(BTreeSet::new());
-        let hottest = |view: &View<'_>| {
-            let hottest = listing::hottest(view);
-            let places = hottest.iter().filter_map(|id| place(view, *id));
-            wanted.borrow_mut().extend(places);
-            hottest
-        };
-        let mut listings = code::Listings::new(!options.no_source);
-        let mut take = |view: &mut View<'_>| {
-            let mut functions = listing::hottest(view);
-            // Where it is not known where functions end, there are others.
-            functions.retain(|id| place(view, *id).is_some_and(|of| wanted.borrow().contains(&of)));
-            view.min_samples = common.min_samples.unwrap_or(needs.min_samples);
-            listings.add(view, &functions)?;
-            view.min_samples = common.min_samples.unwrap_or(least);
-            among(view, &functions, |view| of_values.add(view));
-            Ok(String::new())
-        };
-        reading::some_at_a_time(source, &hottest, &needs, common, &mut take)?;
-        let rows = listings.hottest(options.room());
-        Ok(ReadApart {
-            of_processes: of_processes(common)?,
-            code: FirstRows {
-                more: wanted.into_inner().len().saturating_sub(rows.len()),
-                rows,
-            },
-            of_values,
-        })
-    }
-}
-
-/// The answer of the report on processes.
-fn of_processes(common: &Common) -> Result<Section, Failure> {
-    let report = report::of_words(OF_PROCESSES)?;
-    let Ask::Code(query) = report.ask() else {
-        return Err(Failure::Usage("no report on code".to_owned()));
-    };
-    let mut section = Section::empty(OF_PROCESSES);
-    let mut take = |source: &Source, view: &mut View<'_>| {
-        let read = Read {
-            from: String::new(),
-            served: source.is_service(),
-        };
-        let of = (common, &read);
-        let answer = ReportAnswer::new(view, OF_PROCESSES, of, MOST_LINES, Forms::Page)?;
-        section = answer
-            .section
-            .unwrap_or_else(|| Section::empty(OF_PROCESSES));
-        Ok(String::new())
-    };
-    let mut held = Said::Held(Vec::new());
-    reading::from_source(&query.needs(), common, &mut held, &mut take)?;
-    Ok(section)
 }
 
 /// All that a page shows.
@@ -190,10 +93,10 @@ pub(super) struct Data {
 
 /// The first of some rows.
 #[derive(Debug, Serialize)]
-struct FirstRows<T> {
-    rows: Vec<T>,
+pub(super) struct FirstRows<T> {
+    pub(super) rows: Vec<T>,
     /// How many more there are.
-    more: usize,
+    pub(super) more: usize,
 }
 
 /// Short name, the whole one if that is another, image, address, cycles, samples.
@@ -327,7 +230,7 @@ fn functions(rows: FirstRows<Value>, images: &mut Vec<String>) -> FirstRows<Func
 }
 
 /// What `take` makes of a view that asks for some functions alone.
-fn among<T>(
+pub(super) fn among<T>(
     view: &mut View<'_>,
     functions: &[FunctionId],
     take: impl FnOnce(&mut View<'_>) -> T,
@@ -377,7 +280,7 @@ fn shorten(row: &mut Value) {
 
 /// Which forms of an answer are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Forms {
+pub(super) enum Forms {
     /// That for programs.
     Value,
     /// That for people.
@@ -386,18 +289,18 @@ enum Forms {
 }
 
 /// A report's answer.
-struct ReportAnswer {
+pub(super) struct ReportAnswer {
     /// For programs; `null` where there is no answer, or none for programs is wanted.
     value: Value,
     /// For people.
-    section: Option<Section>,
+    pub(super) section: Option<Section>,
     /// Rows that are in neither.
     more: usize,
 }
 
 impl ReportAnswer {
     /// The first `most` rows of what a report answers. No form is made of the others.
-    fn new<'p>(
+    pub(super) fn new<'p>(
         view: &mut View<'p>,
         words: &[&str],
         (common, read): (&Common, &Read),
@@ -472,7 +375,8 @@ impl ReportAnswer {
 }
 
 impl Section {
-    fn empty(words: &[&str]) -> Section {
+    /// What is said where there is no answer.
+    pub(super) fn empty(words: &[&str]) -> Section {
         let command = report::commands();
         let name = words.first().copied().unwrap_or_default();
         let about = command

@@ -1,13 +1,15 @@
 //! The call stacks as one tree, for the flame graph and the tree of calls.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 use profiledb::rows::ImageKind;
 use serde::Serialize;
 
 use crate::export::stacks::paths::{Origin, Path, each_path, frequent_paths};
-use crate::export::stacks::{Location, Locations, SourceFrame, UNKNOWN_CALLERS, process_name};
+use crate::export::stacks::{
+    Location, Locations, Programs, SourceFrame, UNKNOWN_CALLERS, process_name,
+};
 use crate::failure::Failure;
 use crate::names;
 use crate::render::{clean, whole};
@@ -180,7 +182,8 @@ impl Tree {
             kept,
             ..Tree::default()
         };
-        let programs = Programs::new(view);
+        let programs = Programs::new(view.profile);
+        let are_several = are_several(view, &programs);
         let origin = |origin: Origin| programs.of(origin.process);
         let mut frames = Frames::default();
         let mut nodes = Nodes::new();
@@ -198,13 +201,13 @@ impl Tree {
             let paths = frequent_paths(view, origin)?;
             let pcs = paths.keys().flat_map(|path| &path.pcs);
             let locations = Locations::new(view, pcs.copied());
-            let mut ways = Ways::new(view, &programs, &locations);
+            let mut ways = Ways::new(view, are_several, &locations);
             for (path, heat) in &paths {
                 add(&mut ways, path, *heat);
             }
         } else {
             let locations = Locations::new(view, pcs(view));
-            let mut ways = Ways::new(view, &programs, &locations);
+            let mut ways = Ways::new(view, are_several, &locations);
             each_path(view, origin, &mut |path, heat| add(&mut ways, &path, heat));
         }
         if nodes.all.first().is_none_or(|root| root.heat.samples == 0) {
@@ -257,49 +260,27 @@ fn pcs<'v>(view: &'v View<'_>) -> impl Iterator<Item = usize> + 'v {
     let profile = view.profile;
     let rows = profile.cycles.iter().filter(|row| view.wants(row.pc));
     let rows = rows.flat_map(|row| std::iter::once(row.pc).chain(row.caller));
-    let stacks = profile.stacks.iter().flat_map(|row| profile.frames(row));
-    rows.chain(stacks.map(|frame| frame.pc))
+    let stacks = profile.stacks.iter().filter(|row| {
+        let leaf = profile.frames(row).next();
+        leaf.is_some_and(|leaf| view.wants(leaf.pc))
+    });
+    let frames = stacks.flat_map(|row| profile.frames(row));
+    rows.chain(frames.map(|frame| frame.pc))
 }
 
-/// Which processes are of one program.
-struct Programs {
-    /// The number of each process's program.
-    of_process: Vec<usize>,
-    /// Their names, if interrupts of several are wanted.
-    names: Vec<String>,
-}
-
-impl Programs {
-    fn new(view: &View<'_>) -> Programs {
-        let profile = view.profile;
-        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-        let mut number = |process| {
-            let next = numbers.len();
-            *numbers.entry(process_name(Some(process))).or_insert(next)
-        };
-        let of_process: Vec<usize> = profile.processes.iter().map(&mut number).collect();
-        let mut names: Vec<(String, usize)> = numbers.into_iter().collect();
-        names.sort_by_key(|(_, number)| *number);
-        let wanted = profile.cycles.iter().filter(|row| view.wants(row.pc));
-        let wanted = wanted.filter_map(|row| of_process.get(row.process));
-        let are_several = wanted.collect::<BTreeSet<_>>().len() > 1;
-        let names = names.into_iter().filter(|_| are_several);
-        Programs {
-            names: names.map(|(name, _)| name).collect(),
-            of_process,
-        }
-    }
-
-    /// The number of a process's program.
-    fn of(&self, process: usize) -> usize {
-        self.of_process.get(process).copied().unwrap_or(0)
-    }
+/// Whether there are interrupts of several programs among those that a view wants.
+fn are_several(view: &View<'_>, programs: &Programs) -> bool {
+    let rows = view.profile.cycles.iter().filter(|row| view.wants(row.pc));
+    let mut of_rows = rows.map(|row| programs.of(row.process));
+    let first = of_rows.next();
+    of_rows.any(|program| Some(program) != first)
 }
 
 /// The frames of paths, each location looked at once.
 struct Ways<'v, 'p> {
     view: &'v View<'p>,
-    programs: &'v Programs,
+    /// There are several programs, which are told.
+    are_several: bool,
     locations: &'v Locations,
     /// The frames of each location that was met, the outermost first.
     of_location: Vec<Option<Vec<usize>>>,
@@ -308,10 +289,10 @@ struct Ways<'v, 'p> {
 }
 
 impl<'v, 'p> Ways<'v, 'p> {
-    fn new(view: &'v View<'p>, programs: &'v Programs, locations: &'v Locations) -> Ways<'v, 'p> {
+    fn new(view: &'v View<'p>, are_several: bool, locations: &'v Locations) -> Ways<'v, 'p> {
         Ways {
             view,
-            programs,
+            are_several,
             locations,
             of_location: vec![None; locations.locations.len()],
             way: Vec::new(),
@@ -322,8 +303,9 @@ impl<'v, 'p> Ways<'v, 'p> {
     fn of(&mut self, path: &Path<usize>, frames: &mut Frames) -> &[usize] {
         let bare = |name: &str, kind| TreeFrame(name.to_owned(), String::new(), kind);
         self.way.clear();
-        if let Some(name) = self.programs.names.get(path.of) {
-            self.way.push(frames.index(bare(name, FrameKind::Process)));
+        if self.are_several {
+            let name = process_name(self.view.profile.processes.get(path.of));
+            self.way.push(frames.index(bare(&name, FrameKind::Process)));
         }
         // Where no stacks were kept, that is said once.
         if path.cut.is_some() && !self.view.profile.stacks.is_empty() {

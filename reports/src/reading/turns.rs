@@ -55,6 +55,7 @@ pub(super) fn of_all(
                 let narrowed = Needs {
                     parameters: turns.elsewhere,
                     details: Some(&places),
+                    detailed: turns.there,
                     ..needs
                 };
                 request.filter = source::filter(common, &narrowed)?;
@@ -99,6 +100,7 @@ pub(crate) fn view(
         Some(places) => read(&Needs {
             parameters: turns.elsewhere,
             details: Some(&places),
+            detailed: turns.there,
             ..*needs
         }),
         None => read(needs),

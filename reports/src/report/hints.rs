@@ -191,6 +191,7 @@ impl Least {
         let saving = self.saving;
         Turns::Details(Details {
             first: Needs::HEAT,
+            there: &find::LOOKED_AT,
             places: Box::new(move |view| find::hot(view, saving)),
             elsewhere: &["arg", "ret", "target"],
         })

@@ -163,6 +163,7 @@ impl Query for Locks {
                 nameless: true,
                 ..Needs::PLACES
             },
+            there: &["ea"],
             places: Box::new(places),
             elsewhere: &["sys"],
         })

@@ -23,6 +23,12 @@ use crate::listing::{self, lines};
 use crate::symbols::FunctionId;
 use crate::view::{Base, Heat, Values, View};
 
+/// How the parameters begin that hints are about within functions: general registers, operands,
+/// what loads bring, and how they follow each other.
+pub(super) const LOOKED_AT: [&str; 15] = [
+    "a", "b", "c", "d", "eax", "ebp", "ebx", "ecx", "edi", "edx", "es", "load", "op", "r", "s",
+];
+
 /// An opportunity. Cycles are as they were sampled.
 #[derive(Debug, Clone)]
 pub(super) struct Opportunity {
@@ -363,4 +369,28 @@ fn reads_memory(instruction: &Instruction) -> bool {
         && instruction.op1_kind() == OpKind::Memory
         && instruction.memory_base().full_register() != Register::RSP
         && !only_computes_address(instruction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every parameter that is looked at is read, and addresses are not.
+    #[test]
+    fn parameters_that_are_read() {
+        let registers = Register::values().filter(|register| register.is_gpr());
+        let others = [
+            Parameter::Load,
+            Parameter::Operand(0),
+            Parameter::Stride,
+            Parameter::Reload,
+        ];
+        let read = |name: &str| LOOKED_AT.iter().any(|start| name.starts_with(start));
+        for parameter in registers.map(Parameter::Dest).chain(others) {
+            assert!(read(&parameter.to_string()), "{parameter}");
+        }
+        for parameter in [Parameter::Ea, Parameter::Taken, Parameter::Line] {
+            assert!(!read(&parameter.to_string()), "{parameter}");
+        }
+    }
 }
