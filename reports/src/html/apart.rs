@@ -71,12 +71,13 @@ impl<'r> ReadApart<'r> {
             functions.retain(|id| place(view, *id).is_some_and(|of| wanted.borrow().contains(&of)));
             view.min_samples = common.min_samples.unwrap_or(needs.min_samples);
             listings.add(view, &functions)?;
+            listings.keep_hottest(options.room());
             view.min_samples = common.min_samples.unwrap_or(least);
             among(view, &functions, |view| of_values.add(view));
             Ok(String::new())
         };
         reading::some_at_a_time(source, &hottest, &needs, common, &mut take)?;
-        let rows = listings.hottest(options.room());
+        let rows = listings.into_rows();
         Ok(ReadApart {
             of_processes: of_processes(common)?,
             code: FirstRows {

@@ -128,19 +128,25 @@ impl Listings {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The hottest of them, as many as there is room for, in that order.
-    pub(super) fn hottest(self, room: usize) -> Vec<Code> {
-        let mut all = self.all;
-        all.sort_by(|(a, hot, _), (b, other, _)| {
+    /// Leaves those for which there is room, the hottest first: of what comes later, nothing makes
+    /// room for others.
+    pub(super) fn keep_hottest(&mut self, room: usize) {
+        self.all.sort_by(|(a, hot, _), (b, other, _)| {
             let place = |code: &Code| (code.image.clone(), code.address.clone());
             other.total_cmp(hot).then_with(|| place(a).cmp(&place(b)))
         });
         let mut taken = 0;
-        let fits = all.into_iter().take_while(|(_, _, size)| {
+        let fits = self.all.iter().take_while(|(_, _, size)| {
             taken += size;
             taken <= room
         });
-        fits.map(|(code, _, _)| code).collect()
+        let fits = fits.count();
+        self.all.truncate(fits);
+    }
+
+    /// Those that are left, in that order.
+    pub(super) fn into_rows(self) -> Vec<Code> {
+        self.all.into_iter().map(|(code, _, _)| code).collect()
     }
 }
 

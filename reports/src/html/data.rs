@@ -252,7 +252,8 @@ fn listings(
         view.look_at(&[]);
         listings.add(view, hottest)
     })?;
-    let rows = listings.hottest(options.room());
+    listings.keep_hottest(options.room());
+    let rows = listings.into_rows();
     let more = hottest.len().saturating_sub(rows.len());
     Ok(FirstRows { rows, more })
 }
