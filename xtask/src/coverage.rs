@@ -1,7 +1,7 @@
 //! `cargo xtask coverage`: how often the 95 % interval that is printed holds the truth, for values
 //! that change in many ways, at all rates, and with all engines and clocks.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use vcpi_tests::coverage::{self, Cell, Kinds};
 use vcpi_tests::programs::{Programs, target_dir};
 
@@ -51,6 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = target_dir()?.join("coverage");
     let program = coverage::build(&folder)?;
     let mut seed = options.seed;
+    let mut is_any = false;
     for (engine, clock) in CLOCKS {
         for rate in RATES {
             for threads in THREADS {
@@ -59,6 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 if !name.contains(&options.only) {
                     continue;
                 }
+                is_any = true;
                 let cell = Cell {
                     engine,
                     clock,
@@ -77,6 +79,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 println!("{name}\n{}", coverage::table(&kinds));
             }
         }
+    }
+    if !is_any {
+        bail!(
+            "no recording has '{}' in its name, as \"bpf timer the usual rate 10 threads\"",
+            options.only
+        );
     }
     Ok(())
 }
